@@ -6,15 +6,26 @@ from collections.abc import Callable
 from types import TracebackType
 
 
+class ClientInterrupted(RuntimeError):
+    """The error of a client that a signal handler has interrupted in the midst of its work."""
+
+
 class Defect:
     """A block that keeps the first exception of its code, for the task that runs the client. `noted` is called then.
 
     A connection that calls back would only log the exception, and whoever waits for the response would wait for ever.
+    An error that a signal handler raises in the block is passed on, too: what it has interrupted is half done.
     """
 
     def __init__(self, noted: Callable[[], None]) -> None:
         self._noted = noted
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
+        self._interrupt: BaseException | None = None
+
+    def note(self, error: BaseException) -> None:
+        """Let `check` raise an error."""
+        self._error = self._error or error
+        self._noted()
 
     def __enter__(self) -> None:
         return None
@@ -22,13 +33,17 @@ class Defect:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        self._error = self._error or error
-        self._noted()
-        return True
+        if isinstance(error, Exception):
+            self.note(error)
+            return True
+        if error is not None:
+            self._interrupt = error
+            self._noted()
+        return False
 
     def check(self) -> None:
-        """Raise the exception, if there is one."""
+        """Raise the exception, if there is one, or ClientInterrupted for an error that a signal handler has raised."""
         if self._error is not None:
             raise self._error
+        if self._interrupt is not None:
+            raise ClientInterrupted(f"the client was interrupted while it sent requests: {self._interrupt!r}")

@@ -149,6 +149,7 @@ class ClusterMetadata:
 
     # ---- the task
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Refresh the metadata when it is requested or old, until cancelled."""
         while True:

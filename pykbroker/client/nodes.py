@@ -194,6 +194,7 @@ class Nodes:
         """Whether `run` is running, so that nodes can be connected."""
         return self._nursery is not None
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Open connections, and close those that are idle or whose requests time out, until cancelled."""
         async with trio.open_nursery() as nursery:
@@ -215,6 +216,7 @@ class Nodes:
             with trio.move_on_at(self._alarm_at):
                 await self._earlier.wait()
 
+    @trio.lowlevel.enable_ki_protection
     async def _connect(self, node: ClusterNode) -> None:
         try:
             await node.link.connection()

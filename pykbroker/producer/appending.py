@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
-from pykbroker.core.producer.batch import record_bytes_max
+from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
+from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.columns import Columns
+from pykbroker.core.producer.errors import AppendCancelled
 from pykbroker.producer.delivery import ColumnsDelivery, Delivery
 from pykbroker.producer.front import Front, Serialized
 
@@ -24,9 +26,9 @@ class TopicWait(NamedTuple):
 
 
 class MemoryWait(NamedTuple):
-    """A wait in line for the memory of a batch with one record of `size` bytes."""
+    """A wait in line with a ticket. The append lets the ticket leave the line, whatever happens."""
 
-    size: int
+    ticket: MemoryTicket
 
 
 class Turn(NamedTuple):
@@ -34,46 +36,59 @@ class Turn(NamedTuple):
 
 
 Wait = TopicWait | MemoryWait | Turn
-Append = Generator[Wait, int, T]
-"""An append. It is sent the bytes that a MemoryWait got, or 0, or the error of a wait is thrown into it."""
+Append = Generator[Wait, None, T]
+"""An append. The error of a wait is thrown into it."""
 
 
-def run(append: Append[T], wait: Callable[[Wait], int]) -> T:
-    """Return the result of an append. `wait` blocks the thread."""
+def run(append: Append[T], wait: Callable[[Wait], None]) -> T:
+    """Return the result of an append. `wait` blocks the thread. An interrupt or a cancellation closes the append."""
     try:
         lacking = next(append)
         while True:
             try:
-                granted = wait(lacking)
+                wait(lacking)
             except Exception as error:  # noqa: BLE001 - the append decides what the error means
                 lacking = append.throw(error)
             else:
-                lacking = append.send(granted)
+                lacking = next(append)
     except StopIteration as end:
         return cast(T, end.value)
+    finally:
+        append.close()
 
 
-async def run_async(append: Append[T], wait: Callable[[Wait], Awaitable[int]]) -> T:
+async def run_async(append: Append[T], wait: Callable[[Wait], Awaitable[None]]) -> T:
     """Return the result of an append, as `run` does."""
     try:
         lacking = next(append)
         while True:
             try:
-                granted = await wait(lacking)
+                await wait(lacking)
             except Exception as error:  # noqa: BLE001 - the append decides what the error means
                 lacking = append.throw(error)
             else:
-                lacking = append.send(granted)
+                lacking = next(append)
     except StopIteration as end:
         return cast(T, end.value)
+    finally:
+        append.close()
 
 
 def append_row(front: Front, row: Serialized) -> Append[Delivery]:
     """Append a record."""
     topic, partition, key, value, headers, _ = row
-    granted = 0
-    while (delivery := front.append(row, granted)) is None:
-        granted = yield _lacking(front, topic, partition, record_bytes_max(key, value, headers))
+    ticket: MemoryTicket | None = None
+    try:
+        while (delivery := front.append(row, ticket)) is None:
+            if front.find(topic, partition) is None:
+                yield TopicWait(topic, partition)
+            else:
+                ticket = front.ticket(record_bytes_max(key, value, headers))
+                yield MemoryWait(ticket)
+        front.leave_line(ticket)
+    except BaseException:
+        front.leave_line(ticket)
+        raise
     return delivery
 
 
@@ -82,6 +97,7 @@ def append_columns(front: Front, *given: Any) -> Append[ColumnsDelivery]:
 
     If an error ends the append after the first portion, it is the error of the rows that are left.
     """
+    delivery: ColumnsDelivery | None = None
     try:
         topic, columns, _, _, _, partition = front.columns(given)
         assert isinstance(columns, Columns), "the front has made columns"
@@ -93,6 +109,11 @@ def append_columns(front: Front, *given: Any) -> Append[ColumnsDelivery]:
     except Exception as error:
         front.refused_many(error)
         raise
+    except BaseException:
+        if delivery is not None:
+            delivery.fail_rest(AppendCancelled("the row was not appended, because the call was cancelled"))
+            front.acknowledge_many(delivery)
+        raise
     front.acknowledge_many(delivery)
     return delivery
 
@@ -101,15 +122,10 @@ def _append_group(
     front: Front, columns: Columns, partition: int | None, rows: Sequence[int] | None, delivery: ColumnsDelivery
 ) -> Append[None]:
     """Append columns that are the given rows of the caller, or all of them."""
-    start = granted = 0
+    start = 0
     try:
         while start < len(columns):
-            appended = front.append_columns(delivery.topic, partition, columns, start, granted)
-            granted = 0
-            if appended is None:
-                granted = yield _lacking(front, delivery.topic, partition, columns.record_bytes_max(start))
-                continue
-            batch, index, end = appended
+            batch, index, end = yield from _append_rows(front, delivery.topic, partition, columns, start)
             delivery.add(batch, index, range(start, end) if rows is None else rows[start:end])
             start = end
             yield Turn()
@@ -120,6 +136,20 @@ def _append_group(
         delivery.fail(error, range(start, len(columns)) if rows is None else rows[start:])
 
 
-def _lacking(front: Front, topic: str, partition: int | None, size: int) -> TopicWait | MemoryWait:
-    """Return the wait for what an append of `size` bytes lacks."""
-    return TopicWait(topic, partition) if front.find(topic, partition) is None else MemoryWait(size)
+def _append_rows(
+    front: Front, topic: str, partition: int | None, columns: Columns, start: int
+) -> Append[tuple[ProducerBatch, int, int]]:
+    """Append rows from `start` on to one batch. Return the batch, the first row's index there, and the next row."""
+    ticket: MemoryTicket | None = None
+    try:
+        while (appended := front.append_columns(topic, partition, columns, start, ticket)) is None:
+            if front.find(topic, partition) is None:
+                yield TopicWait(topic, partition)
+            else:
+                ticket = front.ticket(columns.record_bytes_max(start))
+                yield MemoryWait(ticket)
+        front.leave_line(ticket)
+    except BaseException:
+        front.leave_line(ticket)
+        raise
+    return appended

@@ -15,7 +15,8 @@ from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.producer.batch import ProducerBatch
-from pykbroker.core.producer.errors import NOT_ABORTED
+from pykbroker.core.producer.buffer_pool import MemoryTicket
+from pykbroker.core.producer.errors import NOT_ABORTED, TransactionTimeout
 from pykbroker.core.producer.intake import TopicIntake
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -119,9 +120,11 @@ class AsyncProducer:
     async def stop(self, timeout: float | None = None) -> None:
         """Send all records and close the producer. Records that remain after `timeout` seconds fail.
 
-        If the call is cancelled, they fail at once.
+        If the call is cancelled, they fail at once. Before `start`, this does nothing.
         """
-        producer = self._running
+        if self._started is None:
+            return
+        producer = self._started
         closing = asyncio.create_task(asyncio.to_thread(producer.close, timeout))
         try:
             await asyncio.shield(closing)
@@ -220,38 +223,33 @@ class AsyncProducer:
         delivery = await run_async(append, partial(self._wait, None))
         return AsyncColumnsDelivery(producer, delivery)
 
-    async def _wait(self, deadline: float | None, wait: Wait) -> int:
-        """Wait for a topic or for memory, or let other tasks run. Return the bytes of memory.
+    async def _wait(self, deadline: float | None, wait: Wait) -> None:
+        """Wait for a topic or for memory, or let other tasks run.
 
         Without a deadline, the wait takes up to `max_block_ms`.
         """
         producer = self._running
         deadline = producer.deadline() if deadline is None else deadline
         if isinstance(wait, MemoryWait):
-            return await self._wait_memory(producer, wait.size, deadline)
-        if isinstance(wait, TopicWait):
+            await self._wait_memory(producer, wait.ticket, deadline)
+        elif isinstance(wait, TopicWait):
             await self._ask(producer.find_topic, wait.topic, wait.partition, left_s(deadline))
         else:
             await asyncio.sleep(0)
-        return 0
 
-    async def _wait_memory(self, producer: ThreadedProducer, size: int, deadline: float) -> int:
+    async def _wait_memory(self, producer: ThreadedProducer, ticket: MemoryTicket, deadline: float) -> None:
         event = ThreadsafeEvent()
 
         def served() -> None:
             if not event.set():  # nobody waits any more
                 producer.shell.pool.leave_line(ticket)
 
+        ticket.on_served = served
         with producer.lock:
-            ticket = producer.shell.stand_in_line(size, served)
-        try:
-            await event.wait(left_s(deadline))
-        except BaseException:
-            with producer.lock:
-                producer.shell.pool.leave_line(ticket)
-            raise
+            producer.shell.stand_in_line(ticket)
+        await event.wait(left_s(deadline))
         with producer.lock:
-            return producer.shell.granted(ticket)
+            producer.shell.check_served(ticket)
 
     async def _ask(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run a function in the background thread, and return its result. A cancellation cancels the function."""
@@ -266,8 +264,9 @@ class AsyncProducer:
     # ---- transactions
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction. Errors are those of `Producer`."""
-        await self._ask(self._running.shell.transacting.call_now, TransactionManager.begin)
+        """Begin a transaction. Errors are those of `Producer`. A cancelled call has not begun one."""
+        await asyncio.sleep(0)
+        self._running.begin_transaction()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetToCommit | Any], group_id: GroupMember | str
@@ -291,14 +290,20 @@ class AsyncProducer:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Begin a transaction, and commit it at the end of the block. Abort it if the block or the commit fails."""
+        """Begin a transaction, and commit it at the end of the block. Abort it if the block or the commit fails.
+
+        A commit that is cancelled goes on, and is waited for.
+        """
         await self.begin_transaction()
         try:
             yield
             await self.commit_transaction()
-        except BaseException:
+        except BaseException as error:
             with suppress(*NOT_ABORTED):
-                await self.abort_transaction()
+                if isinstance(error, TransactionTimeout):  # the wait for the commit is over
+                    await self.abort_transaction()
+                else:
+                    await self._ask(self._running.shell.transacting.give_up)
             raise
 
     # ---- all records
@@ -306,9 +311,8 @@ class AsyncProducer:
     async def flush(self) -> None:
         """Send all records at once, and wait until the outcome of each is known."""
         producer = self._running
-        with producer.shell.flushing() as batches:
-            for batch in batches:
-                await wait_settled(producer, batch)
+        for batch in producer.shell.flush():
+            await wait_settled(producer, batch)
 
     def statistics(self) -> ProducerStatistics:
         """Return a snapshot of what the producer has done, and of its memory."""

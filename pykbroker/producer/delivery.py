@@ -93,6 +93,11 @@ class ColumnsDelivery:
         """Note that these rows were not appended."""
         self._errors.update(dict.fromkeys(rows, error))
 
+    def fail_rest(self, error: Exception) -> None:
+        """Note that no other row was appended than those of `parts`."""
+        appended = {row for _, _, rows in self.parts for row in rows}
+        self.fail(error, [row for row in range(self._rows) if row not in appended])
+
     @property
     def is_done(self) -> bool:
         """Whether the outcome of every row is known."""

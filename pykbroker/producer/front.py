@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
+import trio
+
 from pykbroker.client.arrow import columns_of, is_table
 from pykbroker.core.producer.batch import ProducerBatch
+from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.intake import TopicIntake
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata, RowsFailed
@@ -91,6 +94,7 @@ class Front:
             sent = self.try_send_serialized(record)
         return sent if isinstance(sent, Delivery) else self.append(sent) or sent
 
+    @trio.lowlevel.disable_ki_protection
     def serialized(self, record: ProducerRecord) -> ProducerRecord:
         """Return a record after interceptors and serializers, whose code belongs to the user. This needs no lock."""
         if self._interceptors:
@@ -101,46 +105,61 @@ class Front:
             value=record.value if value is None else serialized("value", record.value, value),
         )
 
-    def append(self, row: Serialized, granted: int = 0) -> Delivery | None:
+    def append(self, row: Serialized, ticket: MemoryTicket | None = None) -> Delivery | None:
         """Append a record to an open batch or a new one. Return None if metadata or memory is lacking.
 
-        `granted` is the memory that the caller has waited for. It goes back to the pool if it is not used.
+        `ticket` has the memory that the caller has waited for, and whose rest `leave_line` returns.
         """
         topic, partition, key, value, headers, timestamp = row
         with self._shell.lock:
-            found = self._checked(topic, partition, granted)
+            found = self._checked(topic, partition, ticket)
             if found is None:
                 return None
             now_ms = self._shell.now_ms()
-            appended = self._intake.append(found, partition, key, value, headers, timestamp, now_ms, granted)
-            return None if appended is None else self._delivery(*appended)
+            try:
+                appended = self._intake.append(found, partition, key, value, headers, timestamp, now_ms, ticket)
+                return None if appended is None else self._delivery(*appended)
+            except BaseException:
+                self._interrupted()
+                raise
 
     def append_columns(
-        self, topic: str, partition: int | None, columns: Columns, start: int, granted: int = 0
+        self, topic: str, partition: int | None, columns: Columns, start: int, ticket: MemoryTicket | None = None
     ) -> tuple[ProducerBatch, int, int] | None:
         """Append rows from `start` on to one batch. Return the batch, the first row's index there, and the next row.
 
-        Return None if metadata or memory is lacking. `granted` is that of `append`.
+        Return None if metadata or memory is lacking. `ticket` is that of `append`.
         """
         with self._shell.lock:
-            found = self._checked(topic, partition, granted)
+            found = self._checked(topic, partition, ticket)
             if found is None:
                 return None
-            appended = self._intake.append_columns(found, partition, columns, start, self._shell.now_ms(), granted)
-            if appended is not None and not appended[1]:
-                self._opened(appended[0])
+            try:
+                appended = self._intake.append_columns(found, partition, columns, start, self._shell.now_ms(), ticket)
+                if appended is not None and not appended[1]:
+                    self._opened(appended[0])
+            except BaseException:
+                self._interrupted()
+                raise
             return appended
 
-    def _checked(self, topic: str, partition: int | None, granted: int) -> TopicIntake | None:
-        """Return the topic if it is known and the transaction permits an append. Otherwise return the memory."""
-        found = None
-        try:
-            self._check_transaction()
-            found = self._shell.topics.find(topic, partition)
-            return found
-        finally:
-            if found is None:
-                self._shell.pool.give_back(granted)
+    def _checked(self, topic: str, partition: int | None, ticket: MemoryTicket | None) -> TopicIntake | None:
+        """Return the topic if it is known and the transaction permits an append. If it is unknown, free the memory."""
+        self._check_transaction()
+        found = self._shell.topics.find(topic, partition)
+        if found is None and ticket is not None:
+            self._shell.accumulator.guarded(self._shell.pool.leave_line, ticket)
+        return found
+
+    def ticket(self, size: int) -> MemoryTicket:
+        """Return a ticket for the memory of a batch with one record of `size` bytes, which is not in line yet."""
+        return MemoryTicket(self._shell.accumulator.memory_for(size), int)
+
+    def leave_line(self, ticket: MemoryTicket | None) -> None:
+        """Return the memory of a ticket that no batch has taken."""
+        if ticket is not None:
+            with self._shell.lock:
+                self._shell.accumulator.guarded(self._shell.pool.leave_line, ticket)
 
     def find(self, topic: str, partition: int | None) -> TopicIntake | None:
         """Return a topic that is known to have the partition, or None. The partition None stands for any."""
@@ -154,6 +173,7 @@ class Front:
             return [(partition, None)]
         return self._intake.rows_by_partition(topic, columns.keys).items()
 
+    @trio.lowlevel.disable_ki_protection
     def columns(self, given: ProducerColumns | tuple[Any, ...]) -> ProducerColumns:
         """Return columns of which `values` is a `Columns` that can be appended, after a check of every row.
 
@@ -204,10 +224,10 @@ class Front:
 
     def _delivery(self, batch: ProducerBatch, index: int) -> Delivery:
         delivery = Delivery(batch, index)
-        if not index:
-            self._opened(batch)
         if self._interceptors:
             batch.when_settled(partial(self._acknowledge, delivery))
+        if not index:
+            self._opened(batch)  # at last, since a batch with acks=0 may be settled now
         return delivery
 
     def _check_transaction(self) -> None:
@@ -218,6 +238,14 @@ class Front:
     def _opened(self, batch: ProducerBatch) -> None:
         if self._transactions is not None:
             self._transactions.add_partition(batch.partition)
+        self._shell.wake()
+
+    def _interrupted(self) -> None:
+        """Do what must follow the opening of a batch for all batches, since an error may have come before it."""
+        if self._transactions is not None and self._transactions.is_open:
+            for batch in self._shell.accumulator.incomplete.batches():
+                if batch.outcome is None:
+                    self._transactions.add_partition(batch.partition)
         self._shell.wake()
 
     def refused(self, error: Exception) -> None:
@@ -234,7 +262,7 @@ class Front:
 
     def failed(self, error: Exception) -> None:
         """Note that a record was not appended. An open transaction can then only be aborted."""
-        if self._transactions is not None:
+        if self._transactions is not None and self._shell.process.is_current:
             with self._shell.lock:
                 self._transactions.send_failed(error)
 

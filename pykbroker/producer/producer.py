@@ -12,7 +12,8 @@ from typing import Any, Self
 import trio
 
 from pykbroker.client.arrow import ArrowTable
-from pykbroker.core.producer.errors import NOT_ABORTED
+from pykbroker.core.producer.buffer_pool import MemoryTicket
+from pykbroker.core.producer.errors import NOT_ABORTED, TransactionTimeout
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
@@ -44,12 +45,14 @@ class Producer:
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
 
+    @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> Self:
         self._nursery_manager = trio.open_nursery()
         self._nursery = await self._nursery_manager.__aenter__()
         self._nursery.start_soon(self._shell.run)
         return self
 
+    @trio.lowlevel.enable_ki_protection
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -64,6 +67,7 @@ class Producer:
 
     # ---- records
 
+    @trio.lowlevel.enable_ki_protection
     async def send(
         self,
         topic: str,
@@ -90,6 +94,7 @@ class Producer:
             self._front.refused(error)
             raise
 
+    @trio.lowlevel.enable_ki_protection
     def send_nowait(
         self,
         topic: str,
@@ -113,6 +118,7 @@ class Producer:
             raise trio.WouldBlock
         return delivery
 
+    @trio.lowlevel.enable_ki_protection
     async def send_many(
         self,
         topic: str,
@@ -147,37 +153,33 @@ class Producer:
             await trio.lowlevel.cancel_shielded_checkpoint()
         return delivery
 
-    async def _wait(self, deadline: float | None, wait: Wait) -> int:
-        """Wait for a topic or for memory, or let other tasks run. Return the bytes of memory.
+    async def _wait(self, deadline: float | None, wait: Wait) -> None:
+        """Wait for a topic or for memory, or let other tasks run.
 
         Without a deadline, the wait takes up to `max_block_ms`.
         """
         deadline = self._deadline() if deadline is None else deadline
         if isinstance(wait, MemoryWait):
-            return await self._wait_memory(wait.size, deadline)
-        if isinstance(wait, TopicWait):
+            await self._wait_memory(wait.ticket, deadline)
+        elif isinstance(wait, TopicWait):
             await self._shell.topics.wait(wait.topic, wait.partition, deadline)
         else:
             await trio.lowlevel.checkpoint()
-        return 0
 
-    async def _wait_memory(self, size: int, deadline: float) -> int:
-        """Wait in line for the memory of a batch with one record of `size` bytes. Return the bytes."""
+    async def _wait_memory(self, ticket: MemoryTicket, deadline: float) -> None:
         arrived = trio.Event()
-        ticket = self._shell.stand_in_line(size, arrived.set)
-        try:
-            with trio.move_on_at(deadline):
-                await arrived.wait()
-        except BaseException:
-            self._shell.pool.leave_line(ticket)
-            raise
-        return self._shell.granted(ticket)
+        ticket.on_served = arrived.set
+        self._shell.stand_in_line(ticket)
+        with trio.move_on_at(deadline):
+            await arrived.wait()
+        self._shell.check_served(ticket)
 
     def _deadline(self) -> float:
         return trio.current_time() + self._settings.max_block_ms / 1000
 
     # ---- transactions
 
+    @trio.lowlevel.enable_ki_protection
     async def init_transactions(self) -> None:
         """Get the producer id of `transactional_id`, and fence earlier producers with it. Call this once, at first.
 
@@ -186,54 +188,68 @@ class Producer:
         """
         await self._shell.transacting.call(TransactionManager.init)
 
+    @trio.lowlevel.enable_ki_protection
     async def begin_transaction(self) -> None:
         """Begin a transaction. All records that are sent before its end are part of it."""
         await self._shell.transacting.call_now(TransactionManager.begin)
 
+    @trio.lowlevel.enable_ki_protection
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetToCommit], member: GroupMember
     ) -> None:
         """Commit the offsets of a consumer group with the transaction, for exactly-once copies (KIP-447)."""
         await self._shell.transacting.call(lambda manager: manager.send_offsets(offsets, member))
 
+    @trio.lowlevel.enable_ki_protection
     async def commit_transaction(self) -> None:
         """Send all records of the transaction and commit it. Raise the error if a record failed."""
         await self._shell.transacting.call(TransactionManager.commit)
 
+    @trio.lowlevel.enable_ki_protection
     async def abort_transaction(self) -> None:
         """Abort the transaction. Records that were never sent fail with TransactionAborted."""
         await self._shell.transacting.call(TransactionManager.abort)
 
     @asynccontextmanager
+    @trio.lowlevel.enable_ki_protection
     async def transaction(self) -> AsyncIterator[None]:
-        """Begin a transaction, and commit it at the end of the block. Abort it if the block or the commit fails."""
+        """Begin a transaction, and commit it at the end of the block. Abort it if the block or the commit fails.
+
+        A commit that is cancelled goes on, and is waited for.
+        """
         await self.begin_transaction()
         try:
             yield
             await self.commit_transaction()
-        except BaseException:
+        except BaseException as error:
             deadline = trio.current_time() + self._settings.max_block_ms / 1000
             with trio.CancelScope(shield=True, deadline=deadline), suppress(*NOT_ABORTED):
-                await self.abort_transaction()
+                if isinstance(error, TransactionTimeout):  # the wait for the commit is over
+                    await self.abort_transaction()
+                else:
+                    await self._shell.transacting.give_up()
             raise
 
     # ---- all records
 
+    @trio.lowlevel.enable_ki_protection
     async def flush(self) -> None:
         """Send all records at once, and wait until the outcome of each is known. Their deliveries have the errors."""
-        with self._shell.flushing() as batches:
-            for batch in batches:
-                await wait_settled(batch)
+        for batch in self._shell.flush():
+            await wait_settled(batch)
 
+    @trio.lowlevel.enable_ki_protection
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
         found = await self._shell.topics.wait(topic, None, self._deadline())
         return [each.partition for each in found.partitions]
 
+    @trio.lowlevel.enable_ki_protection
     def statistics(self) -> ProducerStatistics:
         """Return a snapshot of what the producer has done, and of its memory."""
         return self._shell.statistics()
 
+    @trio.lowlevel.enable_ki_protection
     async def aclose(self, timeout_s: float = inf) -> None:
         """Accept no further records, and send all records. After `timeout_s`, fail those that remain."""
         self._shell.begin_close()

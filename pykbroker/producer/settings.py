@@ -24,6 +24,7 @@ from pykbroker.core.producer.sender import SendSettings
 from pykbroker.producer.interceptors import PRODUCER_METHODS
 from wire.records.compression import LEVEL_DEFAULT, LEVELS, Codec
 
+INT64_MAX = (1 << 63) - 1
 IN_FLIGHT_MAX = 5
 """The requests in flight up to which an idempotent producer keeps the order of retries."""
 ACKS = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
@@ -40,7 +41,7 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
     retries: Annotated[int, Meta(ge=0, le=INT32_MAX)] | None = None
     max_in_flight_requests_per_connection: Annotated[int, Meta(ge=1)] | None = None
     batch_size: AnyBytes = 16_384
-    linger_ms: Annotated[float, Meta(ge=0)] = 5
+    linger_ms: Annotated[float, Meta(ge=0, le=INT64_MAX)] = 5
     buffer_memory: Annotated[int, Meta(ge=1)] = 32 << 20
     max_block_ms: Annotated[int, Meta(ge=0)] = 60_000
     max_request_size: Bytes = 1 << 20
@@ -120,6 +121,10 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
             raise InvalidSetting(f"{conflict} contradicts {wants}, which needs acks='all' and retries")
         if self.transactional_id is not None and self.enable_idempotence is False:
             raise InvalidSetting("enable_idempotence=False contradicts transactional_id: leave out one of them")
+        if self.buffer_memory < self.batch_size:
+            raise InvalidSetting(
+                f"buffer_memory={self.buffer_memory} is less than batch_size={self.batch_size}: no batch has memory"
+            )
         if self.delivery_ms < self.linger_ms + self.request_timeout_ms:
             raise InvalidSetting(
                 f"delivery_timeout_ms={self.delivery_ms} is less than linger_ms + request_timeout_ms, which is "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from math import inf
 from typing import Any
@@ -13,7 +13,7 @@ import trio
 
 from pykbroker.client.cluster import ClusterBroker, LeaderHint
 from pykbroker.client.coordinators import Coordinators
-from pykbroker.client.defect import Defect
+from pykbroker.client.defect import ClientInterrupted, Defect
 from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
@@ -24,7 +24,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
-from pykbroker.core.producer.errors import BufferExhausted, IllegalCall, ProducerClosed
+from pykbroker.core.producer.errors import NOT_ABORTED, BufferExhausted, IllegalCall, ProducerClosed
 from pykbroker.core.producer.intake import Intake
 from pykbroker.core.producer.produce_call import ProduceCall
 from pykbroker.core.producer.sender import Sender
@@ -62,7 +62,7 @@ class ProducerShell:
         hop: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self.settings, self.world, self.lock, self._hop = settings, world, lock, hop
-        self._process = OneProcess(settings.client_id)
+        self.process = OneProcess(settings.client_id)
         self.pool = BufferPool(settings.buffer_memory)
         self.transactions: TransactionManager | None = None
         self.sequences = Sequences() if settings.is_idempotent else None
@@ -117,7 +117,7 @@ class ProducerShell:
 
         Raise RuntimeError in a forked process.
         """
-        self._process.check()
+        self.process.check()
         if self._busy and self._busy == self.topics.leading:
             return  # the next answer makes the shell check
         if self._hop is not None:
@@ -128,42 +128,34 @@ class ProducerShell:
             self._check_at = -inf
             self._earlier.set()
 
-    def stand_in_line(self, size: int, on_served: Callable[[], None]) -> MemoryTicket:
-        """Return a place in the line for the memory of a batch with one record of `size` bytes, under the lock."""
-        ticket = self.pool.stand_in_line(self.accumulator.memory_for(size), on_served)
+    def stand_in_line(self, ticket: MemoryTicket) -> None:
+        """Let a ticket wait in line for its memory, under the lock."""
+        self.accumulator.guarded(self.pool.stand_in_line, ticket)
         self.wake()
-        return ticket
 
-    def granted(self, ticket: MemoryTicket) -> int:
-        """Return the bytes of a ticket after the wait, under the lock.
+    def check_served(self, ticket: MemoryTicket) -> None:
+        """Check that the memory of a ticket has arrived, after the wait, under the lock.
 
-        Raise BufferExhausted if they did not arrive, and ProducerClosed if the producer was closed meanwhile.
+        Raise BufferExhausted if it has not, and ProducerClosed if the producer was closed meanwhile.
         """
         if ticket.is_closed:
             raise ProducerClosed("the producer was closed while a record waited for memory")
         if not ticket.is_served:
-            self.pool.leave_line(ticket)
             raise BufferExhausted(
                 f"no {ticket.size} bytes of buffer_memory={self.settings.buffer_memory} became free within "
                 f"max_block_ms={self.settings.max_block_ms}"
             )
-        return ticket.got
 
-    @contextmanager
-    def flushing(self) -> Iterator[list[ProducerBatch]]:
-        """Send all batches at once while the block runs, and yield those whose outcome is still unknown."""
+    def flush(self) -> list[ProducerBatch]:
+        """Send all batches at once, and return those whose outcome is still unknown."""
         with self.lock:
-            self.accumulator.flushes += 1
-            batches = self.accumulator.incomplete.batches()
+            batches = self.accumulator.flush()
         self.wake()
-        try:
-            yield batches
-        finally:
-            with self.lock:
-                self.accumulator.flushes -= 1
+        return batches
 
     def statistics(self) -> ProducerStatistics:
-        """Return a snapshot of the counters and of the memory."""
+        """Return a snapshot of the counters and of the memory. Raise RuntimeError in a forked process."""
+        self.process.check()
         with self.lock:
             counters, pool = self.sender.counters, self.pool
             return ProducerStatistics(
@@ -186,15 +178,16 @@ class ProducerShell:
         return self.transactor
 
     async def abort_open(self) -> None:
-        """Abort the transaction that is open when the producer is closed."""
+        """Abort the transaction that is open when the producer is closed, or wait for the end of one that is ending."""
         if self.transactor is not None:
-            await self.transactor.abort_open()
+            with suppress(*NOT_ABORTED):
+                await self.transactor.give_up()
 
     def begin_close(self) -> None:
         """Refuse further records, and send the rest at once."""
         with self.lock:
             self.accumulator.is_closing = True
-            self.pool.close()
+            self.accumulator.guarded(self.pool.close)
         self.wake()
 
     def end_close(self) -> None:
@@ -218,6 +211,7 @@ class ProducerShell:
 
     # ---- the task
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Send batches until cancelled."""
         async with trio.open_nursery() as nursery:
@@ -231,9 +225,13 @@ class ProducerShell:
             await self._run_timer()
 
     async def _run_timer(self) -> None:
-        """Send what is due because time has passed."""
+        """Send what is due because time has passed. After an interrupt, fail all records instead."""
         while True:
-            self._defect.check()
+            try:
+                self._defect.check()
+            except ClientInterrupted as error:
+                self.abandon(ProducerClosed(str(error)))
+                return
             self._earlier = trio.Event()
             with trio.move_on_at(self._check_at):
                 await self._earlier.wait()
@@ -241,6 +239,7 @@ class ProducerShell:
             self._check_at = inf
             self.send_due()
 
+    @trio.lowlevel.enable_ki_protection
     async def _identify(self, sequences: Sequences) -> None:
         """Request a producer id whenever batches wait for one."""
         while True:
@@ -264,11 +263,13 @@ class ProducerShell:
         if self._is_sending:  # called by a request that failed at once
             return
         self._is_sending = True
-        with self._defect:
-            while self._is_due:
-                self._is_due = False
-                self._send_once()
-        self._is_sending = False
+        try:
+            with self._defect:
+                while self._is_due:
+                    self._is_due = False
+                    self._send_once()
+        finally:
+            self._is_sending = False
 
     def _send_once(self) -> None:
         now_ms = self.now_ms()
@@ -301,7 +302,10 @@ class ProducerShell:
         return len(self.accumulator.incomplete) > 0 or self.sender.has_in_flight
 
     def _call_waiters(self) -> None:
-        """Call everybody who waits for a batch that is settled now, without the lock."""
+        """Call everybody who waits for a batch that is settled now, without the lock.
+
+        A callback may end the program on trio only. In a background thread, it would end the producer in silence.
+        """
         with self.lock:
             waiters = self.accumulator.incomplete.take_waiters()
         for waiter in waiters:
@@ -309,6 +313,11 @@ class ProducerShell:
                 waiter()
             except Exception:
                 log.exception("a callback failed")
+            except BaseException as error:
+                if self._hop is not None:
+                    log.exception("a callback failed: the thread of the producer cannot end the program")
+                else:
+                    self._defect.note(error)
 
     def now_ms(self) -> float:
         """Return the ms of a monotonic clock, in any thread."""

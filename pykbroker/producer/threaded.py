@@ -14,6 +14,7 @@ import trio
 
 from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.producer.batch import ProducerBatch
+from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.errors import BufferExhausted, ProducerClosed
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
@@ -64,11 +65,8 @@ class ThreadedProducer:
         self.loop.check()
         front = self.front
         if front.sends_plain:
-            self.lock.acquire()
-            try:
+            with self.lock:
                 sent = front.try_send(topic, value, key, partition, headers, timestamp)
-            finally:
-                self.lock.release()
         else:
             return front.send_serialized(
                 front.serialized(ProducerRecord(topic, value, key, partition, headers, timestamp))
@@ -96,14 +94,13 @@ class ThreadedProducer:
         append = append_columns(self.front, topic, values, keys, headers, timestamps, partition)
         return run(append, partial(self._wait, None))
 
-    def _wait(self, deadline: float | None, wait: Wait) -> int:
-        """Wait for a topic or for memory. Return the bytes. Without a deadline, the wait takes up to `max_block_ms`."""
+    def _wait(self, deadline: float | None, wait: Wait) -> None:
+        """Wait for a topic or for memory. Without a deadline, the wait takes up to `max_block_ms`."""
         deadline = self.deadline() if deadline is None else deadline
         if isinstance(wait, MemoryWait):
-            return self.wait_memory(wait.size, deadline)
-        if isinstance(wait, TopicWait):
+            self.wait_memory(wait.ticket, deadline)
+        elif isinstance(wait, TopicWait):
             self.wait_topic(wait.topic, wait.partition, deadline)
-        return 0
 
     # ---- transactions
 
@@ -112,8 +109,12 @@ class ThreadedProducer:
         self.ask(self.shell.transacting.call, call)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction."""
-        self.ask(self.shell.transacting.call_now, TransactionManager.begin)
+        """Begin a transaction. This never waits."""
+        transacting = self.shell.transacting
+        self.check_open()
+        self.loop.check()
+        with self.lock:
+            transacting.manager.begin()
 
     # ---- waiting
 
@@ -122,8 +123,13 @@ class ThreadedProducer:
         return time.monotonic() + self.settings.max_block_ms / 1000
 
     def wait_topic(self, name: str, partition: int | None, deadline: float) -> None:
-        """Wait until a topic is known to have the partition."""
+        """Wait until a topic is known to have the partition. Raise RuntimeError in a callback, which must not wait."""
         if self.shell.topics.find(name, partition) is None:
+            if self.loop.is_current_thread:
+                raise RuntimeError(
+                    f"topic '{name}' is not known yet, and a callback of the producer must not wait for it: call "
+                    "partitions_for before, or send from another thread"
+                )
             self.ask(self.find_topic, name, partition, deadline - time.monotonic())
 
     async def find_topic(self, name: str, partition: int | None, timeout_s: float) -> None:
@@ -145,22 +151,18 @@ class ThreadedProducer:
             self.loop.check()
             raise ProducerClosed("the producer was closed during the call") from error
 
-    def wait_memory(self, size: int, deadline: float) -> int:
-        """Wait in line for the memory of a batch with one record of `size` bytes. Return the bytes."""
+    def wait_memory(self, ticket: MemoryTicket, deadline: float) -> None:
+        """Wait in line with a ticket."""
         if self.loop.is_current_thread:
             raise BufferExhausted("buffer_memory is full, and a callback of the producer must not wait for it")
         served = threading.Event()
+        ticket.on_served = served.set
         with self.lock:
-            ticket = self.shell.stand_in_line(size, served.set)
-        try:
-            served.wait(left_s(deadline))
-        except BaseException:
-            with self.lock:
-                self.shell.pool.leave_line(ticket)
-            raise
+            self.shell.stand_in_line(ticket)
+        served.wait(left_s(deadline))
         try:
             with self.lock:
-                return self.shell.granted(ticket)
+                self.shell.check_served(ticket)
         except ProducerClosed:
             self.loop.check()  # a crash has another error than `close`
             raise
@@ -188,8 +190,8 @@ class ThreadedProducer:
         """Send all records at once, and wait for their outcomes. Return False after the time-out."""
         self.loop.check()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        with self.shell.flushing() as batches:
-            return all(self.wait_settled(batch, None if deadline is None else left_s(deadline)) for batch in batches)
+        batches = self.shell.flush()
+        return all(self.wait_settled(batch, None if deadline is None else left_s(deadline)) for batch in batches)
 
     def partitions_for(self, topic: str) -> list[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
@@ -206,17 +208,25 @@ class ThreadedProducer:
     def close(self, timeout_s: float | None = None) -> None:
         """Accept no further records, send all records, and fail those that remain after the time-out.
 
-        A second call waits for the first one, and ends it at once after its own time-out.
+        A second call waits for the first one, and ends it at once after its own time-out. If the first call is
+        interrupted, the records that remain fail at once.
         """
         self.loop.check_process()
-        with self.lock:
-            is_first, self._is_closed = not self._is_closed, True
+        is_first = False
+        try:
+            with self.lock:
+                is_first, self._is_closed = not self._is_closed, True
+            if is_first:
+                self._close(inf if timeout_s is None else time.monotonic() + timeout_s)
+            elif not self.loop.is_current_thread and not self._is_ended.wait(timeout_s):
+                self.end_soon()
+                self._is_ended.wait()
+        except BaseException:
+            if is_first:
+                self.loop.stop_soon()
+            raise
         if is_first:
-            self._close(inf if timeout_s is None else time.monotonic() + timeout_s)
             self.loop.check()
-        elif not self.loop.is_current_thread and not self._is_ended.wait(timeout_s):
-            self.end_soon()
-            self._is_ended.wait()
 
     def end_soon(self) -> None:
         """Fail all records that remain, and end a `close` that waits for them."""
@@ -237,26 +247,25 @@ class ThreadedProducer:
             pass  # the crash has ended all waits
         finally:
             self.loop.stop()
-            self.front.close()
-            self._is_ended.set()
 
     async def _finish(self, timeout_s: float) -> None:
         """Wait for the outcome of all records and of the open transaction, up to the time-out."""
         self._closing.deadline = trio.current_time() + timeout_s
         with self._closing:
-            with self.shell.flushing() as batches:
-                for batch in batches:
-                    await wait_settled(batch)
+            for batch in self.shell.flush():
+                await wait_settled(batch)
             await self.shell.abort_open()
         self.shell.end_close()
 
     def _ended(self, failure: BaseException | None) -> None:
-        """Fail what was appended after the end of the loop, or all records after a crash."""
+        """Fail what was appended after the end of the loop, or all records after a crash, and end every `close`."""
         error = ProducerClosed("the producer is closed")
         if failure is not None:
             error = ProducerClosed(f"the thread of the producer has failed: {failure!r}")
             error.__cause__ = failure
         self.shell.abandon(error)
+        self.front.close()
+        self._is_ended.set()
 
     def check_open(self) -> None:
         """Raise ProducerClosed after `close`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from math import inf
 from typing import Any
 
@@ -15,7 +15,7 @@ from pykbroker.client.nodes import Nodes
 from pykbroker.client.timer import wait_s
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
-from pykbroker.core.producer.errors import TransactionError, TransactionTimeout
+from pykbroker.core.producer.errors import TransactionTimeout
 from pykbroker.core.producer.sender import Sender
 from pykbroker.core.producer.transactions.calls import CoordinatorCall
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -64,11 +64,7 @@ class Transactor:
         with self._lock:
             result = call(self.manager)
         self._send_due()
-        done = trio.Event()
-        with self._lock:
-            result.when_done(done.set)
-        with trio.move_on_after(self._max_block_ms / 1000):
-            await done.wait()
+        await self._wait(result)
         if not result.is_done:
             raise TransactionTimeout(
                 f"{result.call.value} has no result after max_block_ms={self._max_block_ms}: call it again"
@@ -82,14 +78,31 @@ class Transactor:
         with self._lock:
             call(self.manager)
 
-    async def abort_open(self) -> None:
-        """Abort the transaction that is open when the producer is closed."""
+    async def _wait(self, result: CallResult) -> None:
+        """Wait for the result of a call, up to `max_block_ms`."""
+        done = trio.Event()
+        with self._lock:
+            result.when_done(done.set)
+        with trio.move_on_after(self._max_block_ms / 1000):
+            await done.wait()
+
+    async def give_up(self) -> None:
+        """Abort the open transaction, when its block has failed or the producer is closed.
+
+        A commit or an abort whose call was cancelled or timed out goes on. Its end is waited for instead, since readers
+        wait for it, too. The errors are those of `call`.
+        """
+        ending = self.manager.unanswered_end
+        if ending is not None:
+            await self._wait(ending)
+            with self._lock:
+                ending.is_acknowledged = ending.is_done
         if self.manager.has_transaction and not self.manager.is_completing:
-            with suppress(TransactionError, TransactionTimeout):
-                await self.call(TransactionManager.abort)
+            await self.call(TransactionManager.abort)
 
     # ---- the task
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Send requests until cancelled."""
         while True:

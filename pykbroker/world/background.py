@@ -120,13 +120,17 @@ class BackgroundLoop:
         error.__cause__ = self._failure
         return error
 
-    def stop(self) -> None:
-        """Cancel `main` and wait for the end of the thread. A second call does nothing, nor one after a failure."""
+    def stop_soon(self) -> None:
+        """Cancel `main`. A second call does nothing, nor one after a failure."""
         if os.getpid() == self._process and self._thread.is_alive():
             with suppress(LoopEnded):
                 self.call_soon(self._scope.cancel)
-            if not self.is_current_thread:
-                self._thread.join()
+
+    def stop(self) -> None:
+        """Cancel `main` and wait for the end of the thread, as `stop_soon` does."""
+        self.stop_soon()
+        if os.getpid() == self._process and self._thread.is_alive() and not self.is_current_thread:
+            self._thread.join()
 
     def _run(self) -> None:
         try:

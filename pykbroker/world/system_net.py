@@ -189,6 +189,7 @@ class SystemNet:
         """Return the counters since the start."""
         return self._watch.statistics()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Serve until cancelled, then close all sockets."""
         self._watch.begin()

@@ -81,6 +81,7 @@ class SilenceWatch:
             self._owed_since[pump] = trio.current_time()
             self._added.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Look at the connections until cancelled."""
         while True:

@@ -1,12 +1,14 @@
 """The record accumulator: a queue of batches for each partition, and which of them may be sent to which broker.
 
 1. The last batch of a queue accepts records. A second batch closes the first one.
-2. A batch is due when it is full, after `linger.ms`, when callers wait for memory, or when the producer flushes, closes
-   or ends a transaction.
+2. A batch is due when it is full, after `linger.ms`, when callers wait for memory, or when the producer closes or ends
+   a transaction. A flush closes the open batches, so that they are full.
 3. A request takes one batch of each partition, so a queue is always sent from its front. A partition from which a batch
    was taken goes to the back, so that no partition starves.
 4. A batch that is sent again returns to the front. With idempotence it returns to its place by sequence number.
 5. The memory of a batch is returned once the outcome of all its records is known.
+6. An error that a signal handler raises in the midst of an append leaves the record whole or not appended at all, and
+   no memory taken. So what was left half done is undone (`_repair`) before the error is passed on.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
-from pykbroker.core.producer.buffer_pool import BufferPool
+from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.compression_ratio import CompressionRatio
 from pykbroker.core.producer.incomplete import IncompleteBatches
@@ -90,8 +92,6 @@ class RecordAccumulator:
         self.is_closing = False
         self.is_completing = False
         """Whether a transaction is being committed or aborted."""
-        self.flushes = 0
-        """The number of flushes in progress."""
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.incomplete = IncompleteBatches(pool)
 
@@ -119,64 +119,95 @@ class RecordAccumulator:
         headers: Headers,
         timestamp: int,
         now_ms: float,
-        granted: int = 0,
+        ticket: MemoryTicket | None = None,
     ) -> tuple[ProducerBatch, int] | None:
         """Append a record to the open batch of its partition, or to a new one. Return None without memory for it.
 
-        The caller then waits for `memory_for` bytes of the pool, and passes them as `granted`. Bytes that the record
-        does not need go back to the pool. Index 0 means that a batch was opened. Raise ProducerClosed if the pool is
-        closed, and RecordTooLarge if the record can never be sent.
+        The caller then waits in line with a ticket for `memory_for` bytes, passes it when it is served, and lets it
+        leave the line at the end in any case. Index 0 means that a batch was opened. Raise ProducerClosed if the pool
+        is closed, and RecordTooLarge if the record can never be sent.
         """
         appended = self.try_append(partition, key, value, headers, timestamp)
         if appended is not None:
-            self.pool.give_back(granted)
             return appended
-        batch = self._batch_with_room(partition, record_bytes_max(key, value, headers), timestamp, now_ms, granted)
-        if batch is None:
-            return None
-        index = batch.try_append(key, value, headers, timestamp)
-        assert index is not None, "a batch with memory for a record has no room for it"
+        size = record_bytes_max(key, value, headers)
+        try:
+            batch = self._batch_with_room(partition, size, timestamp, now_ms, ticket)
+            if batch is None:
+                return None
+            index = batch.try_append(key, value, headers, timestamp)
+            assert index is not None, "a batch with memory for a record has no room for it"
+        except BaseException:
+            self._repair()
+            raise
         return batch, index
 
     def append_columns(
-        self, partition: TopicPartition, columns: Columns, start: int, now_ms: float, granted: int = 0
+        self, partition: TopicPartition, columns: Columns, start: int, now_ms: float, ticket: MemoryTicket | None = None
     ) -> tuple[ProducerBatch, int, int] | None:
         """Append rows from `start` on, as many as one batch takes. Return the batch, the index there, and the next row.
 
-        Return None if memory must be waited for. Errors and `granted` are those of `append`.
+        Return None if memory must be waited for. Errors and `ticket` are those of `append`.
         """
         queue = self._queues.get(partition)
         if queue is not None:
             batch = queue[-1]
             end = columns.append_to(batch, start)
             if end > start:
-                self.pool.give_back(granted)
                 return batch, batch.count - (end - start), end
-        opened = self._batch_with_room(
-            partition, columns.record_bytes_max(start), columns.timestamp_of(start), now_ms, granted
-        )
-        if opened is None:
-            return None
-        end = columns.append_to(opened, start)
-        assert end > start, "a batch with memory for a record has no room for it"
+        size = columns.record_bytes_max(start)
+        try:
+            opened = self._batch_with_room(partition, size, columns.timestamp_of(start), now_ms, ticket)
+            if opened is None:
+                return None
+            end = columns.append_to(opened, start)
+            assert end > start, "a batch with memory for a record has no room for it"
+        except BaseException:
+            self._repair()
+            raise
         return opened, opened.count - (end - start), end
+
+    def guarded(self, call: Callable[..., Any], *args: Any) -> None:
+        """Call a method of the pool, and undo what was left half done if it raises."""
+        try:
+            call(*args)
+        except BaseException:
+            self._repair()
+            raise
+
+    def flush(self) -> list[ProducerBatch]:
+        """Close all open batches, so that they are due, and return the batches whose outcome is unknown."""
+        for queue in self._queues.values():
+            queue[-1].close()
+        return self.incomplete.batches()
+
+    def _repair(self) -> None:
+        """Forget batches that were opened for a record which was not appended, and count their memory as free."""
+        for partition, queue in list(self._queues.items()):
+            for batch in [each for each in queue if not each.count]:
+                queue.remove(batch)
+                self.incomplete.discard(batch)
+            if not queue:
+                del self._queues[partition]
+        self.pool.recount(self.incomplete.reserved())
 
     def memory_for(self, size: int) -> int:
         """Return the bytes that a batch takes from the pool, if it has one record of at most `size` bytes."""
         return max(self.settings.batch_bytes, size)
 
     def _batch_with_room(
-        self, partition: TopicPartition, size: int, timestamp: int, now_ms: float, granted: int
+        self, partition: TopicPartition, size: int, timestamp: int, now_ms: float, ticket: MemoryTicket | None
     ) -> ProducerBatch | None:
         """Return a batch with memory for a record of `size` bytes. Return None if the pool lacks the memory.
 
         `timestamp` is that of the record.
         """
-        taken = granted or self.memory_for(size)
-        if granted:
-            self.pool.redeem(granted)
-        elif not self.pool.try_take(taken):
-            return None
+        if ticket is not None and ticket.is_served:
+            taken = self.pool.redeem(ticket)
+        else:
+            taken = self.memory_for(size)
+            if not self.pool.try_take(taken):
+                return None
         queue = self._queues.get(partition)
         if queue is not None:
             batch = queue[-1]
@@ -201,7 +232,7 @@ class RecordAccumulator:
         """Return the partitions that have a batch to send."""
         by_node: dict[int, list[TopicPartition]] = {}
         next_check_ms, leaderless = math.inf, set()
-        at_once = bool(self.is_closing or self.flushes or self.is_completing or self.pool.waiting)
+        at_once = self.is_closing or self.is_completing or self.pool.waiting > 0
         for partition, queue in self._queues.items():
             leader = leaders(partition)
             if leader is None:

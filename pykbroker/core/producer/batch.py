@@ -154,14 +154,18 @@ class ProducerBatch:
         index = self.count
         if size > self.reserved or (size > self.bytes_max and index) or self.is_closed or index >= RECORDS_MAX:
             return None
-        if timestamp != self._timestamp:
-            self._begin_run(index, timestamp)
+        try:
+            if timestamp != self._timestamp:
+                self._begin_run(index, timestamp)
+            self._values.append(value)
+            if key is not None or self._keys is not None:
+                self._add_key(index, key)
+            if headers or self._headers is not None:
+                self._add_headers(index, headers)
+        except BaseException:
+            self._cut()
+            raise
         self.size, self.count = size, index + 1
-        self._values.append(value)
-        if key is not None or self._keys is not None:
-            self._add_key(index, key)
-        if headers or self._headers is not None:
-            self._add_headers(index, headers)
         return index
 
     def append_columns(
@@ -173,16 +177,30 @@ class ProducerBatch:
         records fit.
         """
         index = self.count
-        if timestamp != self._timestamp:
-            self._begin_run(index, timestamp)
-        self.size, self.count = self.size + size, index + len(values)
-        self._values += values
-        if keys is not None or self._keys is not None:
-            if self._keys is None:
-                self._keys = [None] * index
-            self._keys += [None] * len(values) if keys is None else keys
-        if self._headers is not None:
-            self._headers += [()] * len(values)
+        count = index + len(values)
+        try:
+            if timestamp != self._timestamp:
+                self._begin_run(index, timestamp)
+            self._values += values
+            if keys is not None or self._keys is not None:
+                if self._keys is None:
+                    self._keys = [None] * index
+                self._keys += [None] * len(values) if keys is None else keys
+            if self._headers is not None:
+                self._headers += [()] * len(values)
+        except BaseException:
+            self._cut()
+            raise
+        self.size, self.count = self.size + size, count
+
+    def _cut(self) -> None:
+        """Remove what an interrupted append has left behind `count` records."""
+        for column in (self._values, self._keys, self._headers):
+            if column is not None:
+                del column[self.count :]
+        self._runs = [run for run in self._runs if run[1] < self.count]
+        self._timestamp = self._runs[-1][0] if self._runs else TIMESTAMP_MIN - 1
+        self._stamp_bytes = self.stamp_bytes(self._timestamp) if self._runs else 1
 
     def stamp_bytes(self, timestamp: int) -> int:
         """Return the bytes of the encoded timestamp of a further record, or more than a batch has."""

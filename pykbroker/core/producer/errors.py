@@ -41,6 +41,10 @@ class TransactionTimeout(TimeoutError):
     """The error of a call whose result is still unknown after `max.block.ms`. The same call may be repeated."""
 
 
+class AppendCancelled(RuntimeError):
+    """The error of rows that were not appended, because their call was cancelled or interrupted."""
+
+
 class IllegalCall(RuntimeError):
     """The error of a call that is not possible in the current state of the producer's transaction. Nothing changes."""
 
@@ -116,6 +120,13 @@ INVALID_CONFIGURATION = frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
+
+
+def hint(code: ErrorCode) -> str:
+    """Return what an error of a transaction may mean, if its code does not say it."""
+    if code is not ErrorCode.INVALID_TXN_STATE:
+        return ""
+    return "; the coordinator has no open transaction of this producer: it aborts one after transaction_timeout_ms"
 
 
 def abortable_error(code: ErrorCode, message: str, cause: Exception | None = None) -> TransactionError:

@@ -24,6 +24,14 @@ class IncompleteBatches:
         """Add a batch, whose `reserved` bytes come from the pool."""
         self._batches[batch] = None
 
+    def discard(self, batch: ProducerBatch) -> None:
+        """Forget a batch without records. Its memory is not returned."""
+        self._batches.pop(batch, None)
+
+    def reserved(self) -> int:
+        """Return the bytes that all batches hold."""
+        return sum(batch.reserved for batch in self._batches)
+
     def batches(self) -> list[ProducerBatch]:
         """Return all batches, also those in flight."""
         return list(self._batches)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
+from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
 from pykbroker.core.producer.murmur2 import partition_of_key
@@ -128,7 +129,7 @@ class Intake:
         headers: Headers,
         timestamp: int,
         now_ms: float,
-        granted: int = 0,
+        ticket: MemoryTicket | None = None,
     ) -> tuple[ProducerBatch, int] | None:
         """Append a record to an open batch or a new one. Return None without memory for it, as the accumulator does.
 
@@ -137,20 +138,26 @@ class Intake:
         size = record_bytes_max(key, value, headers)
         self.check_size(size)
         chosen = self._partition(topic, partition, key, size)
-        appended = self._accumulator.append(chosen, key, value, headers, timestamp, now_ms, granted)
+        appended = self._accumulator.append(chosen, key, value, headers, timestamp, now_ms, ticket)
         if appended is not None and partition is None and (key is None or self._ignores_keys):
             topic.appended_to(appended[0])
         return appended
 
     def append_columns(
-        self, topic: TopicIntake, partition: int | None, columns: Columns, start: int, now_ms: float, granted: int = 0
+        self,
+        topic: TopicIntake,
+        partition: int | None,
+        columns: Columns,
+        start: int,
+        now_ms: float,
+        ticket: MemoryTicket | None = None,
     ) -> tuple[ProducerBatch, int, int] | None:
         """Append rows from `start` on to one batch. Return the batch, the index there, and the first row left.
 
         All rows go to the same partition. Return None without memory, as the accumulator does.
         """
         chosen = self._partition(topic, partition, None, columns.record_bytes_max(start))
-        appended = self._accumulator.append_columns(chosen, columns, start, now_ms, granted)
+        appended = self._accumulator.append_columns(chosen, columns, start, now_ms, ticket)
         if appended is not None and partition is None:
             topic.appended_to(appended[0])
         return appended

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Self
 
 ROOT = Path(__file__).parents[3]
@@ -22,8 +23,8 @@ class Interrupt:
     places. They are counted in the thread that has entered the block, and in whatever runs there. The files are
     relative to the root of the project.
 
-    `act` raises an error, sends a signal to this process, or cancels a scope. Its frame is called by the interrupted
-    one, so a handler that looks at its callers, such as trio's, finds what it would find after a real signal.
+    `act` raises an error, calls a signal handler, or cancels a scope. Its frame is called by the interrupted one, so a
+    handler that looks at the callers of its frame, such as trio's, finds what it would find after a real signal.
     """
 
     def __init__(self, place: int, act: Callable[[], Any], files: tuple[str, ...]) -> None:
@@ -59,7 +60,7 @@ class Interrupt:
             self._last.pop(frame, None)
         elif event == "opcode":
             last, self._last[frame] = self._last.get(frame, -1), frame.f_lasti
-            if last >= 0 and last != frame.f_lasti and runs_handlers(frame.f_code.co_code, last, frame.f_lasti):
+            if last >= 0 and last != frame.f_lasti and is_place(frame.f_code, last, frame.f_lasti):
                 if not self._left:
                     path = Path(frame.f_code.co_filename).relative_to(ROOT)
                     self.at = f"{path}:{frame.f_lineno}"
@@ -70,16 +71,27 @@ class Interrupt:
         return self._stepped
 
 
-def runs_handlers(code: bytes, offset: int, after: int) -> bool:
+@cache
+def is_place(code: CodeType, offset: int, after: int) -> bool:
     """Whether Python may run a signal handler between the instructions at these offsets.
 
-    A call of a coroutine does not count, since the coroutine begins at once, and is interrupted there.
+    A call of a coroutine does not count, since the coroutine begins at once, and is interrupted there. Nor does a call
+    that ends a block: its interrupt belongs to the block, but would be raised behind it.
     """
-    name = dis.opname[code[offset]]
+    name = dis.opname[code.co_code[offset]]
     if name == "RESUME":
-        return code[offset + 1] & 3 < AWAITED
-    is_loop = "JUMP_BACKWARD" in name and "NO_INTERRUPT" not in name
-    return is_loop or (name.startswith("CALL") and dis.opname[code[after]] != "GET_AWAITABLE")
+        return code.co_code[offset + 1] & 3 < AWAITED
+    if "JUMP_BACKWARD" in name:
+        return "NO_INTERRUPT" not in name
+    if not name.startswith("CALL") or dis.opname[code.co_code[after]] == "GET_AWAITABLE":
+        return False
+    return handler(code, offset) == handler(code, after)
+
+
+def handler(code: CodeType, offset: int) -> int | None:
+    """Return the offset at which an error of the instruction at `offset` is handled, or None."""
+    table = dis._parse_exception_table(code)  # type: ignore[attr-defined]
+    return next((each.target for each in table if each.start <= offset < each.end), None)
 
 
 def each_interrupt(act: Callable[[], Any], *files: str) -> Iterator[Interrupt]:

@@ -72,6 +72,10 @@ class Producing:
         """Return the values in a partition."""
         return [record.value for record in self.state.log(TopicPartition(topic, partition)).records]
 
+    def committed(self) -> list[bytes | None]:
+        """Return the values in partition 0 that a consumer with read_committed gets."""
+        return [record.value for record in self.state.log(TopicPartition("topic", 0)).committed_records]
+
     def all_values(self) -> list[bytes | None]:
         """Return the values in all partitions, sorted."""
         return sorted((value for index in range(3) for value in self.values(index)), key=repr)

@@ -130,19 +130,19 @@ def test_a_cancelled_await_of_a_delivery_leaves_the_record() -> None:
     run(test)
 
 
-def test_a_cancelled_flush_is_no_flush_any_more() -> None:
+def test_a_cancelled_flush_has_closed_the_batches_of_before_and_no_others() -> None:
     async def test(net: HostedNet, producer: AsyncProducer) -> None:
-        net.cluster.script(ApiKey.PRODUCE, silent)
-        await producer.send("topic", b"value")
-        accumulator = producer._running.shell.accumulator
+        net.hold(ApiKey.PRODUCE)
+        sent = await producer.send("topic", b"value")
         flush = asyncio.create_task(producer.flush())
-        await until(lambda: accumulator.flushes)
+        await until(lambda: sent._delivery.batch._callbacks)
         flush.cancel()
         await asyncio.gather(flush, return_exceptions=True)
-        assert accumulator.flushes == 0
-        await producer.stop(0)
+        later = await producer.send("topic", b"later")
+        assert (sent._delivery.batch.is_closed, later._delivery.batch.is_closed) == (True, False)
+        net.release()
 
-    run(test)
+    run(test, linger_ms=1000)
 
 
 def test_a_cancelled_end_of_the_block_fails_the_rest() -> None:
@@ -286,3 +286,7 @@ def test_a_partitioner_waits_for_the_topic_and_for_memory() -> None:
         assert {(await each).partition for each in sent} == {1}
 
     run(test, partitioner=lambda _key, _partitions, _available: 1, **SMALL)
+
+
+def test_stop_before_start_does_nothing() -> None:
+    asyncio.run(AsyncProducer(bootstrap_servers="node1:9092").stop())

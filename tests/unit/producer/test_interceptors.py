@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
-from pykbroker.core.producer.errors import RecordTooLarge, TransactionAbortable
+from pykbroker.core.producer.errors import AppendCancelled, RecordTooLarge, TransactionAbortable
 from pykbroker.producer.delivery import RowsFailed
 from pykbroker.producer.record import ProducerColumns, ProducerRecord
-from tests.unit.producer.conftest import Producing, refuse
+from tests.unit.producer.conftest import Producing, delayed, refuse
+from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 
 
@@ -134,3 +136,42 @@ async def test_a_record_that_send_nowait_refuses_spoils_the_transaction(autojump
             producer.send_nowait("topic", b"x" * 2_000_000)
         with pytest.raises(TransactionAbortable, match="exceeds max_request_size"):
             await producer.commit_transaction()
+
+
+async def test_records_without_acknowledgement_have_an_outcome_for_interceptors(producing: Producing) -> None:
+    noting = Noting()
+    async with producing.producer(interceptors=[noting], acks=0) as producer:
+        for number in range(3):
+            await producer.send("topic", b"%d" % number, partition=0)
+        await producer.flush()
+        assert [(metadata.offset, error) for metadata, error in noting.outcomes] == [(-1, None)] * 3
+
+
+async def test_interceptors_see_the_rows_of_a_call_that_was_cancelled(producing: Producing) -> None:
+    noting = Noting()
+    async with producing.producer(interceptors=[noting], batch_size=200, buffer_memory=400) as producer:
+        await producer.partitions_for("topic")
+        producing.cluster.script(ApiKey.PRODUCE, delayed)
+        with trio.move_on_after(0.1) as scope:
+            await producer.send_many("topic", [b"%03d" % number for number in range(100)], partition=0)
+        assert (scope.cancelled_caught, noting.outcomes) == (True, [])
+        await producer.flush()
+        [(result, error)] = noting.outcomes
+        assert result is None
+        assert {type(each) for each in error.errors.values()} == {AppendCancelled}
+        assert [row for row in range(100) if row not in error.errors] == list(range(len(producing.values(0))))
+
+
+async def test_an_interceptor_may_end_the_program(producing: Producing) -> None:
+    class Ending:
+        def on_acknowledgement(self, _metadata: Any, _error: Any) -> None:
+            raise SystemExit(3)
+
+    async def send_and_wait() -> None:
+        async with producing.producer(interceptors=[Ending()]) as producer:
+            await producer.send("topic", b"value", partition=0)
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await send_and_wait()
+    assert caught.group_contains(SystemExit)

@@ -66,6 +66,8 @@ def test_idempotence_limits_the_requests_in_flight(in_flight: int) -> None:
             {"enable_idempotence": False, "transactional_id": "t"},
             "enable_idempotence=False contradicts transactional_id",
         ),
+        ({"linger_ms": float("inf")}, "linger_ms"),
+        ({"buffer_memory": 16_383}, "buffer_memory=16383 is less than batch_size=16384: no batch has memory"),
         ({"delivery_timeout_ms": 30_004}, "delivery_timeout_ms=30004 is less than linger_ms + request_timeout_ms"),
         ({"compression_level": 3}, "compression_level has no meaning for compression_type=None"),
         ({"compression_type": "lz5"}, "use 'none', 'gzip', 'snappy', 'lz4', 'zstd'"),

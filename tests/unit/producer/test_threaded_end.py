@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,7 +20,7 @@ from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.threaded import ThreadedProducer
 from pykbroker.world.background import LoopEnded
-from tests.unit.producer.hosted import Call, HostedNet, Planted, threaded, wait_until
+from tests.unit.producer.hosted import WAIT_S, Call, HostedNet, Planted, threaded, wait_until
 from wire.api import ApiKey
 
 
@@ -45,7 +47,7 @@ class TestACrash:
         delivery = send(producer, b"x" * 50, 0)
         if kind == "flush":
             call = Call(producer.flush)
-            wait_until(lambda: producer.shell.accumulator.flushes)
+            wait_until(lambda: delivery.batch._callbacks)
             return call
         if kind == "record":
             call = Call(producer.wait_settled, delivery.batch)
@@ -165,10 +167,12 @@ class TestClose:
     def test_a_record_whose_memory_was_granted_before_the_close_is_refused(self, net: HostedNet) -> None:
         producer = threaded(net)
         producer.partitions_for("topic")
-        granted = producer.wait_memory(100, producer.deadline())
+        ticket = producer.front.ticket(100)
+        producer.wait_memory(ticket, producer.deadline())
         producer.close()
         with pytest.raises(ProducerClosed):
-            producer.front.append(("topic", 0, None, b"value", (), 0), granted)
+            producer.front.append(("topic", 0, None, b"value", (), 0), ticket)
+        producer.front.leave_line(ticket)
         assert producer.shell.pool.available_bytes == producer.settings.buffer_memory
 
     def test_records_that_are_sent_during_the_close_have_an_outcome(self, net: HostedNet) -> None:
@@ -210,3 +214,54 @@ async def delayed(_node: Any, _request: Any) -> None:
 async def silent(_node: Any, _request: Any) -> None:
     """Let a node never answer a request."""
     await trio.sleep_forever()
+
+
+class TestFork:
+    """A producer in a process that was forked, while a thread of the parent held its lock."""
+
+    def test_calls_raise_and_wait_for_no_lock(self, net: HostedNet, monkeypatch: pytest.MonkeyPatch) -> None:
+        producer = threaded(net, transactional_id="t")
+        held, over = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with producer.lock:
+                held.set()
+                over.wait(WAIT_S)
+
+        holding = Call(hold)
+        assert held.wait(WAIT_S)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: -1)
+            with pytest.raises(RuntimeError, match="was made in process"):
+                Call(producer.shell.statistics).join()
+            with pytest.raises(RuntimeError, match="was made in process"):
+                Call(producer.try_send, "topic", b"value", None, None, (), None).join()
+            Call(producer.front.failed, RuntimeError()).join()
+        over.set()
+        holding.join()
+        producer.close()
+
+
+class TestCallbacks:
+    """Callbacks in the thread of the producer."""
+
+    def test_a_callback_that_exits_is_logged_and_the_producer_goes_on(self, net: HostedNet, caplog) -> None:
+        producer = threaded(net)
+        net.hold(ApiKey.PRODUCE)
+        assert producer.call_when_settled(send(producer, b"value", 0).batch, sys.exit)
+        net.release()
+        assert producer.flush(WAIT_S)
+        last = send(producer, b"value", 0)
+        producer.close()
+        assert last.result().offset == 1
+        assert "the thread of the producer cannot end the program" in caplog.text
+
+    def test_a_first_send_to_a_topic_says_what_is_the_matter(self, net: HostedNet) -> None:
+        producer = threaded(net)
+
+        async def wait() -> None:
+            producer.wait_topic("topic", None, producer.deadline())
+
+        with pytest.raises(RuntimeError, match="topic 'topic' is not known yet, and a callback"):
+            producer.loop.call(wait)
+        producer.close()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 
+from pykbroker.core.producer.errors import IllegalCall
 from tests.unit.producer.conftest import Producing
 from wire.api import ApiKey
 
@@ -43,3 +44,48 @@ async def test_what_is_no_offset_is_not_committed(autojump_clock, producing: Pro
 
 class Member:
     group_id, member_id, epoch, instance_id = "group", "", -1, None
+
+
+async def late(_node: Any, _request: Any) -> None:
+    """Let a node answer a request after 2 s of virtual time."""
+    with trio.move_on_after(2):
+        await trio.sleep_forever()
+
+
+async def test_a_transaction_is_possible_after_a_commit_that_was_cancelled(producing: Producing) -> None:
+    async with producing.producer(transactional_id="t") as producer:
+        await producer.init_transactions()
+        producing.cluster.script(ApiKey.END_TXN, late)
+        with trio.move_on_after(1) as scope:
+            async with producer.transaction():
+                await producer.send("topic", b"first", partition=0)
+        assert (scope.cancelled_caught, producing.elapsed() >= 2) == (True, True)
+        async with producer.transaction():
+            await producer.send("topic", b"second", partition=0)
+    assert producing.committed() == [b"first", b"second"]
+
+
+async def test_close_waits_for_a_commit_that_was_cancelled(producing: Producing) -> None:
+    async with producing.producer(transactional_id="t") as producer:
+        await producer.init_transactions()
+        producing.cluster.script(ApiKey.END_TXN, late)
+        await producer.begin_transaction()
+        await producer.send("topic", b"value", partition=0)
+        with trio.move_on_after(1):
+            await producer.commit_transaction()
+        with pytest.raises(IllegalCall, match="commit_transaction ended without a result; repeat it to get its result"):
+            await producer.begin_transaction()
+    assert producing.committed() == [b"value"]
+
+
+async def test_close_waits_for_a_commit_no_longer_than_its_own_time_out(producing: Producing) -> None:
+    async with producing.producer(transactional_id="t") as producer:
+        await producer.init_transactions()
+        producing.cluster.script(ApiKey.END_TXN, never)
+        await producer.begin_transaction()
+        await producer.send("topic", b"value", partition=0)
+        with trio.move_on_after(1):
+            await producer.commit_transaction()
+        begun = producing.elapsed()
+        await producer.aclose(3)
+        assert 3 <= producing.elapsed() - begun < 10

@@ -70,6 +70,13 @@ class TransactionManager:
         return self._status.state in COMPLETING
 
     @property
+    def unanswered_end(self) -> CallResult | None:
+        """Return the result of a commit or an abort that the application has not got, or None."""
+        pending = self._status.pending
+        is_end = pending is not None and pending.call in (TransactionCall.COMMIT, TransactionCall.ABORT)
+        return pending if is_end and pending is not None and not pending.is_acknowledged else None
+
+    @property
     def has_transaction(self) -> bool:
         """Whether a transaction is open, is being completed or must be aborted. A close then aborts it first."""
         return self.is_open or self.is_completing or self._status.state is ManagerState.ABORTABLE_ERROR

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.producer.errors import TransactionError, abortable_error, fatal_error
+from pykbroker.core.producer.errors import TransactionError, abortable_error, fatal_error, hint
 from pykbroker.core.producer.sequences import ProducerIdentity
 from pykbroker.core.producer.transactions.calls import (
     AddOffsetsCall,
@@ -126,7 +126,8 @@ class CoordinatorRequests:
         else:
             failures = {subject: codes[subject] for subject, each in reactions.items() if each is found}
             names = ", ".join(f"{subject} {code.name}" for subject, code in sorted(failures.items()))
-            self._fail(call, found, next(iter(failures.values())), f"{call.api} was refused: {names}")
+            code = next(iter(failures.values()))
+            self._fail(call, found, code, f"{call.api} was refused: {names}{hint(code)}")
         return found is Reaction.LOOK_UP
 
     def _retry(self, call: CoordinatorCall, due_ms: float) -> None:

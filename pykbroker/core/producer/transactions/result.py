@@ -14,7 +14,7 @@ class CallResult:
         self.call = call
         self.is_done = False
         self.is_acknowledged = False
-        """Whether the application knows the result. Otherwise, its wait timed out, and it must repeat the call."""
+        """Whether the application knows the result. Otherwise, its wait ended before, and it must repeat the call."""
         self.error: Exception | None = None
         self._callbacks: list[Callable[[], None]] = []
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pykbroker.core.producer.errors import IllegalCall, ProducerFenced, TransactionError, abortable_error, fatal_error
+from pykbroker.core.producer.errors import (
+    IllegalCall,
+    ProducerFenced,
+    TransactionError,
+    abortable_error,
+    fatal_error,
+    hint,
+)
 from pykbroker.core.producer.transactions.reactions import PRODUCE, Reaction
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.producer.transactions.state import ERRORS, LEGAL, PREDECESSORS, ManagerState, TransactionCall
@@ -47,8 +54,8 @@ class TransactionStatus:
         if self.pending is None or self.pending.call is call:
             return self.pending
         raise IllegalCall(
-            f"{call.value} must wait: the previous call of {self.pending.call.value} timed out; repeat it to get its "
-            "result"
+            f"{call.value} must wait: the previous call of {self.pending.call.value} ended without a result; repeat it "
+            "to get its result"
         )
 
     def check(self, call: TransactionCall) -> None:
@@ -110,6 +117,7 @@ class TransactionStatus:
         if PRODUCE[code] is Reaction.FATAL:
             self.fatal(fatal_error(code, str(error), error))
             return
+        text = f"{error}{hint(code)}"
         if code.retriable or code is ErrorCode.INVALID_TXN_STATE:
             code = ErrorCode.TRANSACTION_ABORTABLE
-        self.abortable(abortable_error(code, str(error), error), needs_bump=has_sequence or self.can_bump_epoch)
+        self.abortable(abortable_error(code, text, error), needs_bump=has_sequence or self.can_bump_epoch)

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pykbroker.core.producer.accumulator import BatchSettings, Leader, RecordAccumulator, precedes
 from pykbroker.core.producer.batch import BatchOutcome, BatchState, ProducerBatch
-from pykbroker.core.producer.buffer_pool import BufferPool
+from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.errors import ProducerClosed
 from pykbroker.core.topic_partition import TopicPartition
@@ -87,28 +87,30 @@ class TestAppend:
         records = accumulator(memory=BATCH_BYTES)
         first = append(records, A0)
         assert records.append(A1, None, VALUE, (), 7, 0) is None
-        ticket = records.pool.stand_in_line(records.memory_for(100), lambda: None)
+        ticket = records.pool.stand_in_line(MemoryTicket(records.memory_for(100), int))
         drain(records)
         records.incomplete.settle(first, BatchOutcome())
         assert ticket.is_served
-        appended = records.append(A1, None, VALUE, (), 7, 0, ticket.got)
+        appended = records.append(A1, None, VALUE, (), 7, 0, ticket)
         assert appended is not None
         assert appended[0].reserved == BATCH_BYTES
 
     def test_granted_memory_goes_back_if_another_caller_opened_a_batch(self) -> None:
         records = accumulator()
-        ticket = records.pool.stand_in_line(BATCH_BYTES, lambda: None)
+        ticket = records.pool.stand_in_line(MemoryTicket(BATCH_BYTES, int))
         first = append(records, A0)
-        appended = records.append(A0, None, VALUE, (), 7, 0, ticket.got)
+        appended = records.append(A0, None, VALUE, (), 7, 0, ticket)
         assert appended == (first, 1)
+        records.pool.leave_line(ticket)
         assert records.pool.available_bytes == MEMORY_BYTES - BATCH_BYTES
 
     def test_memory_that_was_granted_before_the_pool_was_closed_goes_back(self) -> None:
         records = accumulator()
-        ticket = records.pool.stand_in_line(BATCH_BYTES, lambda: None)
+        ticket = records.pool.stand_in_line(MemoryTicket(BATCH_BYTES, int))
         records.pool.close()
         with pytest.raises(ProducerClosed):
-            records.append(A0, None, VALUE, (), 7, 0, ticket.got)
+            records.append(A0, None, VALUE, (), 7, 0, ticket)
+        records.pool.leave_line(ticket)
         assert records.pool.available_bytes == MEMORY_BYTES
 
     def test_a_compressible_batch_grows_beyond_its_first_memory(self) -> None:
@@ -159,9 +161,9 @@ class TestDue:
         elif reason == "closing":
             records.is_closing = True
         elif reason == "flush":
-            records.flushes += 1
+            assert records.flush() == records.incomplete.batches()
         else:
-            records.pool.stand_in_line(MEMORY_BYTES, lambda: None)
+            records.pool.stand_in_line(MemoryTicket(MEMORY_BYTES, int))
         assert records.due(LEADERS.get, 0).by_node == {1: [A0]}
 
     def test_partitions_are_grouped_by_their_leader(self) -> None:

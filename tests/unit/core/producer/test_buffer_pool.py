@@ -29,8 +29,8 @@ def test_bytes_are_taken_while_they_are_free() -> None:
 def test_nobody_overtakes_the_line() -> None:
     pool, served = BufferPool(BYTES_MAX), []
     assert pool.try_take(50)
-    pool.stand_in_line(80, lambda: served.append("large"))
-    pool.stand_in_line(10, lambda: served.append("small"))
+    pool.stand_in_line(MemoryTicket(80, lambda: served.append("large")))
+    pool.stand_in_line(MemoryTicket(10, lambda: served.append("small")))
     assert not pool.try_take(1)
     assert (served, pool.waiting) == ([], 2)
     pool.give_back(30)
@@ -45,14 +45,14 @@ def test_a_request_of_all_memory_is_granted_and_one_byte_more_is_refused() -> No
     with pytest.raises(RecordTooLarge, match=r"101 bytes are more than buffer.memory, which is 100"):
         pool.try_take(BYTES_MAX + 1)
     with pytest.raises(RecordTooLarge):
-        pool.stand_in_line(BYTES_MAX + 1, ignore)
+        pool.stand_in_line(MemoryTicket(BYTES_MAX + 1, ignore))
 
 
 def test_a_caller_that_leaves_the_line_passes_its_bytes_on() -> None:
     pool, served = BufferPool(BYTES_MAX), []
     assert pool.try_take(50)
-    first = pool.stand_in_line(80, lambda: served.append("first"))
-    pool.stand_in_line(40, lambda: served.append("second"))
+    first = pool.stand_in_line(MemoryTicket(80, lambda: served.append("first")))
+    pool.stand_in_line(MemoryTicket(40, lambda: served.append("second")))
     assert first.got == 50
     pool.leave_line(first)
     assert (served, pool.available_bytes) == (["second"], 10)
@@ -60,7 +60,7 @@ def test_a_caller_that_leaves_the_line_passes_its_bytes_on() -> None:
 
 def test_a_served_ticket_that_is_not_used_returns_its_bytes() -> None:
     pool = BufferPool(BYTES_MAX)
-    ticket = pool.stand_in_line(30, ignore)
+    ticket = pool.stand_in_line(MemoryTicket(30, ignore))
     assert ticket.is_served
     pool.leave_line(ticket)
     assert pool.available_bytes == BYTES_MAX
@@ -68,7 +68,7 @@ def test_a_served_ticket_that_is_not_used_returns_its_bytes() -> None:
 
 def test_a_caller_that_leaves_the_line_twice_returns_its_bytes_once() -> None:
     pool = BufferPool(100)
-    ticket = pool.stand_in_line(60, ignore)
+    ticket = pool.stand_in_line(MemoryTicket(60, ignore))
     pool.leave_line(ticket)
     pool.leave_line(ticket)
     assert pool.available_bytes == 100
@@ -77,11 +77,11 @@ def test_a_caller_that_leaves_the_line_twice_returns_its_bytes_once() -> None:
 def test_closing_ends_every_wait_and_refuses_further_requests() -> None:
     pool, woken = BufferPool(BYTES_MAX), []
     assert pool.try_take(50)
-    tickets = [pool.stand_in_line(size, lambda: woken.append(1)) for size in (70, 60)]
+    tickets = [pool.stand_in_line(MemoryTicket(size, lambda: woken.append(1))) for size in (70, 60)]
     pool.close()
     assert [(ticket.is_closed, ticket.is_served) for ticket in tickets] == [(True, False)] * 2
     assert (len(woken), pool.available_bytes) == (2, 50)
-    for refused in (lambda: pool.try_take(1), lambda: pool.stand_in_line(1, ignore)):
+    for refused in (lambda: pool.try_take(1), lambda: pool.stand_in_line(MemoryTicket(1, ignore))):
         with pytest.raises(ProducerClosed):
             refused()
     pool.leave_line(tickets[0])
@@ -105,7 +105,7 @@ class PoolLife(RuleBasedStateMachine):
             assert not self.line
             self.held.append(size)
         else:
-            self.line.append(self.pool.stand_in_line(size, self.served))
+            self.line.append(self.pool.stand_in_line(MemoryTicket(size, self.served)))
             self.collect()
 
     def served(self) -> None:
