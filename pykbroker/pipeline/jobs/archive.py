@@ -349,6 +349,8 @@ class ArchiveJob:
             while not query.awaitTermination(poll_s):
                 if last is not None and is_done(self._checkpoint, last):
                     break
+            if self._failure is not None:  # Spark ends a query without an error if it fails itself with a long one
+                raise self._failure
         except Exception as error:
             raise self._explained(error) from error
         finally:

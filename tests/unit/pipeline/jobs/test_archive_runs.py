@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,24 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(archive_job, "with_date", lambda records: records)
     monkeypatch.setattr("os.fsync", lambda _: None)
     return Archive(checkpoint, request.param)
+
+
+def test_the_error_of_a_batch_is_raised_also_if_the_query_ends_without_one(
+    lake: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark looks for words in the text of an error by a pattern that overflows the stack of its thread."""
+    waiting = ModelQuery.awaitTermination
+
+    def ended(query: ModelQuery, poll_s: float) -> bool:
+        with suppress(PipelineError):
+            return waiting(query, poll_s)
+        return True
+
+    monkeypatch.setattr(ModelQuery, "awaitTermination", ended)
+    lake.sink.fails = PipelineError("no space left")
+    with pytest.raises(PipelineError, match="no space left"):
+        lake.run()
+    assert left_batch(lake.checkpoint) == 0
 
 
 def test_a_run_without_a_left_batch_has_one_query(lake: Archive) -> None:
