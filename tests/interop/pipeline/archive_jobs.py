@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +15,17 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archive import ArchiveSettings, archive
 from pykbroker.pipeline.jobs.verify import VerifySettings, verify
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.session import PipelineSession
-from tests.interop.pipeline.both_formats import Row
+from tests.interop.pipeline.both_formats import PATIENCE_S, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class Archives:
@@ -89,6 +95,45 @@ class Archives:
 
     def _dataset(self, target: str) -> ds.Dataset:
         return ds.dataset(self.directory / target, format="parquet", partitioning=PARTITIONING)
+
+
+@contextmanager
+def running(archives: Archives, *arguments: Any, **settings: Any) -> Iterator[Callable[[], Any]]:
+    """Run the job in a thread until its query is stopped. The yielded function waits for its report or its error."""
+    result: list[Any] = []
+
+    def run() -> None:
+        try:
+            result.append(archives.archive(*arguments, every_s=0.2, **settings))
+        except PipelineError as error:
+            result.append(error)
+
+    def ended() -> Any:
+        thread.join(PATIENCE_S * 2)
+        return result[0]
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        for query in archives.spark.streams.active:
+            wait_until(partial(is_between_batches, query))
+            query.stop()  # in the middle of a batch it would be an error of the batch
+        thread.join(PATIENCE_S)
+
+
+def is_between_batches(query: StreamingQuery) -> bool:
+    """Whether a query has ended or waits for its next batch."""
+    return not (query.isActive and query.status["isTriggerActive"])
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + PATIENCE_S * 2
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
 
 
 PARTITIONING = ds.partitioning(pa.schema([("topic", pa.string()), ("date", pa.string())]), flavor="hive")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -27,8 +25,9 @@ from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, SUMS, TableBatch,
 from pykbroker.pipeline.jobs.table_sums import TableSums, noted_sums
 from pykbroker.pipeline.report import ExitCode
 from pykbroker.pipeline.schema import with_times
-from tests.interop.pipeline.archive_jobs import Archives
+from tests.interop.pipeline.archive_jobs import Archives, running, wait_until
 from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats, numbers
+from tests.interop.pipeline.marks import spark_marks
 from tools.broker_process import BrokerProcess
 
 START_MS = 1_700_000_000_000
@@ -37,42 +36,7 @@ SOON: dict[str, Any] = {"fetchOffset_retryIntervalMs": 50}
 """The pause between the attempts at asking for the end of a topic that is gone, which is 1 s by default."""
 FIGURES_OF_OFFSETS = ("deleted_by_retention", "never_archived", "offsets_without_records")
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
-
-
-@contextmanager
-def running(archives: Archives, *arguments: Any, **settings: Any) -> Iterator[Callable[[], Any]]:
-    """Run the job in a thread until its query is stopped. The yielded function waits for its report or its error."""
-    result: list[Any] = []
-
-    def run() -> None:
-        try:
-            result.append(archives.archive(*arguments, every_s=0.2, **settings))
-        except PipelineError as error:
-            result.append(error)
-
-    def ended() -> Any:
-        thread.join(PATIENCE_S * 2)
-        return result[0]
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield ended
-    finally:
-        for query in archives.spark.streams.active:
-            query.stop()
-        thread.join(PATIENCE_S)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S * 2
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
+pytestmark = spark_marks()
 
 
 def test_a_reader_of_the_bare_directory_sees_each_record_once(

@@ -6,19 +6,15 @@ import json
 import signal
 from pathlib import Path
 
-import pytest
-
 from pykbroker.pipeline.jobs.commits import STAGING
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats, numbers
 from tests.interop.pipeline.job_process import JobProcess, with_jars_of
+from tests.interop.pipeline.marks import spark_marks
 
 RECORDS = 3_000
 
-pytestmark = [
-    pytest.mark.timeout(600, func_only=True),  # processes that start sessions of their own
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks(600)  # processes that start sessions of their own
 
 
 def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(

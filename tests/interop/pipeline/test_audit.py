@@ -19,15 +19,13 @@ from pykbroker.pipeline.schema import RECORD_TYPES, TIME_COLUMN, with_date
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.times import DAYS_END_MS, FIRST_DAY_MS, NO_TIMESTAMP, time_ms_of_connector
 from tests.interop.pipeline.both_formats import BothFormats, numbers
+from tests.interop.pipeline.marks import spark_marks
 from tests.unit.pipeline.audit.segment_rows import Record, segment_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [
-    pytest.mark.timeout(300),  # the first test waits for the start of a JVM
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 SEGMENT, COUNT = 10, 200
 ODD_MS = (0, -2, FIRST_DAY_MS, FIRST_DAY_MS - 1, DAYS_END_MS, DAYS_END_MS - 1, -(2**63), 2**63 - 1)
 

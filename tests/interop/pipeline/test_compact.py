@@ -18,15 +18,13 @@ from pykbroker.pipeline.jobs.state_table import OWNED_BY
 from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.session import PipelineSession
 from tests.interop.pipeline.archived_rows import Archived, write_archive
+from tests.interop.pipeline.marks import spark_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-pytestmark = [
-    pytest.mark.timeout(300),  # the first test waits for the start of a JVM
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 class Row(NamedTuple):

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.iceberg import table_name
 from pykbroker.pipeline.jobs.table_batches import SUMS, loaded
 from tests.interop.pipeline.archive_jobs import Archives, edit
 from tests.interop.pipeline.both_formats import BothFormats, numbers
+from tests.interop.pipeline.marks import spark_marks
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000
@@ -44,10 +43,7 @@ WORDS = {
 }
 """The names of losses on the page, by words that they have."""
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 class Place(NamedTuple):

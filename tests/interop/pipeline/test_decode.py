@@ -24,6 +24,7 @@ from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.session import PipelineSession
 from tests.interop.pipeline.archived_rows import Content, topic_content
 from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats
+from tests.interop.pipeline.marks import spark_marks
 from tests.unit.pipeline.decoding.fake_registry import FakeRegistry, fake_registry
 from tests.unit.pipeline.decoding.test_columns import encoded, record
 
@@ -33,10 +34,7 @@ FIRST, SECOND = record(("id", "int")), record(("id", "int"), ("name", "string"))
 READER = record(("id", "long"), ("name", ["null", "string"]))
 READER["fields"][1]["default"] = None
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 class Decodings:

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow.parquet as pq
-import pytest
 from click.testing import CliRunner
 
 from pykbroker.cli.main import pykbroker
+from tests.interop.pipeline.marks import spark_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.timeout(300),  # the first test waits for the start of a JVM
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks(300)  # many jobs in one test
 RECORDS = 20_000
 README = (Path(__file__).parents[3] / "README.md").read_text()
 

@@ -27,14 +27,12 @@ from pykbroker.pipeline.report import ExitCode
 from pykbroker.pipeline.storage import LEFT_S_MIN, HadoopStorage, StoredFile, storage_of
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats, numbers
+from tests.interop.pipeline.marks import spark_marks
 
 MOUNT = "pykbroker-test"
 OWNER = StateOwner("compact", "/lake", "parquet", [])
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 class RemoteArchives(Archives):

@@ -25,16 +25,14 @@ from pykbroker.pipeline.storage import LocalStorage
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.archived_rows import topic_content
 from tests.interop.pipeline.both_formats import BothFormats
+from tests.interop.pipeline.marks import spark_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tools.broker_process import BrokerProcess
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 RECORDS = 60
 
 

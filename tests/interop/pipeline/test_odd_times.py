@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-import pytest
+import pyarrow.parquet as pq
 import trio
 
+from pykbroker.pipeline.decoding.plan import DecodePlan
+from pykbroker.pipeline.jobs.archived import ArchivedRecords, with_archive
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
+from pykbroker.pipeline.jobs.decode import DecodeSettings, decode
 from pykbroker.pipeline.jobs.replay import ReplaySettings, replay
 from pykbroker.pipeline.report import ExitCode
-from pykbroker.pipeline.session import with_data_source
+from pykbroker.pipeline.session import PipelineSession, with_data_source
 from pykbroker.pipeline.times import CONNECTOR_EXACT_MS, DAY_MS, DAYS_END_MS, FIRST_DAY_MS, date_of, timestamp_of
 from pykbroker.producer import Producer
-from tests.interop.pipeline.archive_jobs import Archives
-from tests.interop.pipeline.archived_rows import topic_content
+from tests.interop.pipeline.archive_jobs import Archives, running, wait_until
+from tests.interop.pipeline.archived_rows import SCHEMA, topic_content, write_archive
 from tests.interop.pipeline.both_formats import BothFormats
+from tests.interop.pipeline.marks import spark_marks
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOW_MS = 1_764_000_000_000
@@ -43,12 +48,10 @@ TIMES_MS = [
     -12_219_292_800_001,  # the last day of the Julian calendar
 ]
 EVERY_TIME = {"message_timestamp_after_max_ms": str(2**63 - 1), "message_timestamp_before_max_ms": str(2**63 - 1)}
+IDS = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
 TEN_DAYS_IN_APIA = 1_324_857_600_000  # 2011-12-26. Apia had no 2011-12-30.
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 def day_of(time_ms: int) -> str | None:
@@ -60,12 +63,12 @@ def day_of(time_ms: int) -> str | None:
 
 
 def produce(bootstrap: str, topic: str, times_ms: list[int]) -> None:
-    """Produce a record with each time, whose value is its index. All of them have one key."""
+    """Produce a record with each time. Every second value is JSON with its index. All of them have one key."""
 
     async def send() -> None:
         async with Producer(bootstrap_servers=bootstrap) as producer:
             for at, time_ms in enumerate(times_ms):
-                sent = await producer.send(topic, b"%d" % at, b"k", timestamp=time_ms)
+                sent = await producer.send(topic, b'{"id": %d}' % at if at % 2 else b"bad", b"k", timestamp=time_ms)
                 assert (await sent).offset == at
 
     trio.run(send)
@@ -117,6 +120,44 @@ def test_every_time_goes_through_all_jobs(formats: BothFormats, archives: Archiv
     )
     assert (written.exit_code, written.figures["records"]) == (ExitCode.DONE, len(TIMES_MS))
     assert [each.timestamp for each in topic_content(formats.bootstrap, copy)] == TIMES_MS
+
+
+def test_every_time_goes_through_streams_and_decodings(formats: BothFormats, archives: Archives) -> None:
+    topic, letters = formats.topic(1, **EVERY_TIME), formats.topic(1, **EVERY_TIME)
+    produce(formats.bootstrap, topic, TIMES_MS)
+    with running(archives, archives.source(topic), "lake") as ended:
+        wait_until(lambda: archives.files("lake") != [] and archives.count("lake") == len(TIMES_MS))
+    assert ended().losses == []
+    assert stored(archives, "lake") == [(at, ms, day_of(ms), day_of(ms) is not None) for at, ms in enumerate(TIMES_MS)]
+
+    typed = DecodeSettings(archives.source(topic), archives.path("typed"), DecodePlan("json", IDS), letters)
+    report = decode(PipelineSession(formats.spark, "jvm", ""), typed, archives.lines.append)
+    assert (report.losses, report.figures["good"]) == ([], len(TIMES_MS) // 2)
+    good = [(at, ms, day_of(ms), day_of(ms) is not None) for at, ms in enumerate(TIMES_MS) if at % 2]
+    assert stored(archives, "typed") == good
+    assert [each.timestamp for each in topic_content(formats.bootstrap, letters)] == TIMES_MS[::2]
+
+
+def test_the_times_of_an_archive_of_before_come_from_its_timestamps(archives: Archives) -> None:
+    """Its files have no column for the time as Kafka has it, and the timestamps have whole ms."""
+    times = [0, -1, -1001, NOW_MS, NOW_MS + 1, CONNECTOR_EXACT_MS, -12_219_292_800_001, FIRST_DAY_MS]
+    rows = [(b"k", b"v", "orders", 0, at, EPOCH + timedelta(milliseconds=ms), 0, None) for at, ms in enumerate(times)]
+    write_archive(archives.directory / "lake", rows)
+    assert {tuple(pq.read_schema(file).names) for file in archives.files("lake")} == {
+        tuple(name for name in SCHEMA.names if name != "topic")
+    }
+
+    def read(found: ArchivedRecords) -> list[tuple[Any, ...]]:
+        time_ms = found.records["timestamp_ms"]
+        return [
+            tuple(row) for row in found.records.select("offset", time_ms, date_of(time_ms)).orderBy("offset").collect()
+        ]
+
+    found = with_archive(archives.spark, archives.path("lake"), "parquet", (), read)
+    assert found == [(at, ms, day_of(ms)) for at, ms in enumerate(times)]
+    compact(archives.session, CompactSettings(archives.path("lake"), archives.path("state")), print)
+    (latest,) = archives.spark.read.parquet(archives.path("state")).select("offset", "timestamp_ms").collect()
+    assert tuple(latest) == (len(times) - 1, times[-1])
 
 
 def test_days_are_those_of_utc_in_every_zone(archives: Archives) -> None:

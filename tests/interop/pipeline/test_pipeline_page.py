@@ -20,15 +20,13 @@ from click.testing import CliRunner
 from pykbroker.cli.main import pykbroker
 from pykbroker.cli.pipeline import JOBS, pipeline
 from tests.interop.java_tools import agree, lines_of
+from tests.interop.pipeline.marks import spark_marks
 from tools.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.timeout(300),  # the first test waits for the start of a JVM
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks(300)  # many jobs in one test
 PAGE = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
 EXAMPLE = re.compile(r"```(?P<kind>console|python)\n(?P<text>.*?)```(\n\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
 JOB = "pykbroker pipeline "

@@ -40,16 +40,14 @@ from tests.interop.pipeline.archived_rows import (
     write_archive,
 )
 from tests.interop.pipeline.both_formats import BothFormats
+from tests.interop.pipeline.marks import spark_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.interop.kafka_cluster import KafkaCluster
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 SETTLED_S_MIN = 0.5
 """The time for which the positions of an open transaction are not answered: several times that of an answer."""

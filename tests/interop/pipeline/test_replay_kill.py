@@ -6,20 +6,16 @@ import json
 import uuid
 from pathlib import Path
 
-import pytest
-
 from pykbroker.pipeline.cluster import PipelineCluster
 from tests.interop.one_process import run_here
 from tests.interop.pipeline.archived_rows import archived, content, topic_content, write_archive
 from tests.interop.pipeline.both_formats import BothFormats
 from tests.interop.pipeline.job_process import JobProcess, with_jars_of
+from tests.interop.pipeline.marks import spark_marks
 
 PARTITIONS, RECORDS = 3, 4000
 
-pytestmark = [
-    pytest.mark.timeout(240, func_only=True),  # a JVM starts
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks(240)  # a JVM starts
 
 
 def test_a_killed_replay_writes_each_record_once(formats: BothFormats, tmp_path: Path) -> None:

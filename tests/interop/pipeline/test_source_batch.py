@@ -13,15 +13,13 @@ import pytest
 
 from tests.interop.pipeline.archived_rows import topic_content
 from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, ONE_RETRY, PATIENCE_S, BothFormats, failure, numbers
+from tests.interop.pipeline.marks import spark_marks
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EARLIEST, LATEST = -2, -1
 START_MS = 1_700_000_000_000
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 def test_rows_have_the_same_columns_and_types(formats: BothFormats) -> None:

@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql.datasource import DataSourceReader
 
 from tests.interop.pipeline.both_formats import FORMATS, BothFormats, numbers, plain
+from tests.interop.pipeline.marks import spark_marks
 
 START_MS = 1_700_000_000_000
 
 pytestmark = [
+    *spark_marks(),
     pytest.mark.skipif(not hasattr(DataSourceReader, "pushFilters"), reason="this Spark pushes no filters down"),
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]
 
 

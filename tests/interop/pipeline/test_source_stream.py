@@ -12,16 +12,14 @@ import pytest
 from pykbroker.pipeline.source.data_source import HAS_LIMITS
 from tests.interop.pipeline.archived_rows import topic_content
 from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, ONE_RETRY, PATIENCE_S, BothFormats, numbers
+from tests.interop.pipeline.marks import spark_marks
 from tests.interop.pipeline.streams import Stream, both, failures, finish, running, settle
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 START_MS = 1_700_000_000_000
 EARLIEST = {"startingOffsets": "earliest"}
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 def test_a_stream_reads_what_is_new_and_goes_on_from_its_checkpoint(formats: BothFormats, tmp_path: Path) -> None:

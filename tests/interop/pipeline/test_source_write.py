@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.interop.pipeline.both_formats import FORMATS, BothFormats, Row, failure, numbers
+from tests.interop.pipeline.marks import spark_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,10 +17,7 @@ if TYPE_CHECKING:
 COLUMNS = "key binary, value string, headers array<struct<key: string, value: binary>>, partition int"
 HEADERS = [("h", b"1"), ("empty", b""), ("h", None)]
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 def save(formats: BothFormats, kind: str, frame: DataFrame, options: Mapping[str, object]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.interop.pipeline.marks import spark_marks
 from tools.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
@@ -22,10 +23,7 @@ PATIENCE_S = 30
 EARLIEST, LATEST = -2, -1
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 class Transactional:

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.interop.pipeline.marks import spark_marks
 from tools.broker_process import BrokerProcess
 from tools.examples import EXAMPLES, PROGRAMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 def test_the_example_prints_the_expected_line(

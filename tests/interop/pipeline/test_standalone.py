@@ -8,19 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.interop.java_tools import SPARK_JVM
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats, numbers
+from tests.interop.pipeline.marks import spark_marks
 from tests.interop.pipeline.standalone import bare_python, standalone
 
 PROCESS_S_MAX = 400
 
-pytestmark = [
-    pytest.mark.timeout(600, func_only=True),  # two JVMs
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks(600)  # two JVMs
 
 
 def test_executors_get_the_packages_that_they_lack(formats: BothFormats, tmp_path: Path, java: str) -> None:

@@ -14,11 +14,9 @@ from pykbroker.pipeline.report import ExitCode, JobReport
 from tests.interop.pipeline.archive_jobs import Archives, edit
 from tests.interop.pipeline.archived_rows import topic_content
 from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats, numbers
+from tests.interop.pipeline.marks import spark_marks
 
-pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
-    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
-]
+pytestmark = spark_marks()
 
 
 def of_records(report: JobReport) -> list[str]:
