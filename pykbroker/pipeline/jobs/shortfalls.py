@@ -39,12 +39,10 @@ def shortfalls(claimed: Claimed, found: Iterable[ArchivedRange], topics: Collect
     for key in sorted(wanted.keys() | read.keys()):
         one, two = wanted.get(key), read.get(key)
         if _described(one) != _described(two):
-            sentences.append(
-                f"{key}: the commits of the archive have {_described(one)}, and its files {_described(two)}"
-            )
+            sentences.append(f"{key}: the archive's files have {_described(two)}, and its commits {_described(one)}")
         elif one and two and None not in (one.checksum, two.checksum) and one.checksum != two.checksum:
             sentences.append(
-                f"{key}: the files of the archive have other contents than the {_described(one)} of its commits"
+                f"{key}: the archive's files have other contents than the {_described(one)} of its commits"
             )
     return sentences
 

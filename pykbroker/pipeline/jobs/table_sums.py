@@ -18,7 +18,7 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs.commits import ArchivedRange, summed_ranges
-from pykbroker.pipeline.jobs.differences import ranges_of, within
+from pykbroker.pipeline.jobs.differences import read_ranges, within
 from pykbroker.pipeline.jobs.table_batches import BATCH, SUMS
 from pykbroker.pipeline.schema import with_times
 from pykbroker.pipeline.spark_offsets import Ends, by_partition
@@ -70,7 +70,7 @@ def noted_sums(table: Any) -> TableSums | None:
 
 def first_sums(spark: SparkSession, name: str, batch: int) -> TableSums:
     """Return sums for a table that has none, or those of more batches than it has: numbers of records alone."""
-    return _sums(batch, batch, ranges_of(spark.table(name), has_checksum=False))
+    return _sums(batch, batch, read_ranges(spark.table(name), has_checksum=False))
 
 
 def settled_sums(spark: SparkSession, name: str, sums: TableSums, batch: int, ends: Ends) -> TableSums:
@@ -80,7 +80,7 @@ def settled_sums(spark: SparkSession, name: str, sums: TableSums, batch: int, en
     done = {TopicPartition(each.topic, each.partition): each.last + 1 for each in sums.ranges()}
     limits = {key: (done.get(key, 0), end) for key, end in by_partition(ends).items()}
     limits = {key: (first, end) for key, (first, end) in limits.items() if first < end}
-    return sums.plus(batch, ranges_of(within(with_times(spark.table(name)), limits)) if limits else [])
+    return sums.plus(batch, read_ranges(within(with_times(spark.table(name)), limits)) if limits else [])
 
 
 def sums_with(spark: SparkSession, name: str, table: Any, sums: TableSums, batch: int, ends: Ends) -> TableSums:
@@ -88,7 +88,7 @@ def sums_with(spark: SparkSession, name: str, table: Any, sums: TableSums, batch
     appended = appended_records(spark, name, table, batch)
     if appended is None:
         return settled_sums(spark, name, sums, batch, ends)
-    return sums.plus(batch, ranges_of(with_times(appended)))
+    return sums.plus(batch, read_ranges(with_times(appended)))
 
 
 def appended_records(spark: SparkSession, name: str, table: Any, batch: int) -> DataFrame | None:

@@ -20,7 +20,7 @@ from pykbroker.pipeline.jobs.archived import read_claims, with_archive
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
 from pykbroker.pipeline.jobs.commits import STAGING, ArchivedRange
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
-from pykbroker.pipeline.jobs.differences import ranges_of
+from pykbroker.pipeline.jobs.differences import read_ranges
 from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, SUMS, TableBatch, last_batch, loaded
 from pykbroker.pipeline.jobs.table_sums import TableSums, noted_sums
 from pykbroker.pipeline.report import ExitCode
@@ -164,7 +164,7 @@ def sums_of(archives: Archives, table: str) -> dict[TopicPartition, ArchivedRang
 
 
 def summed_rows(archives: Archives, table: str) -> dict[TopicPartition, ArchivedRange]:
-    found = ranges_of(with_times(archives.spark.table(table_of(archives, table))))
+    found = read_ranges(with_times(archives.spark.table(table_of(archives, table))))
     return {TopicPartition(each.topic, each.partition): each for each in found}
 
 

@@ -109,15 +109,15 @@ def test_a_file_that_is_away_stops_every_job(holes: Holes) -> None:
     report = holes.audit()
     assert report.exit_code == ExitCode.LOSS
     assert [name for each in report.losses if "is missing, which has 30 records" in each]
-    assert [each for each in report.losses if "-0: the commits of the archive have 60 records from offset 0" in each]
+    assert [each for each in report.losses if "-0: the archive's files have 30 records from offset 30" in each]
 
 
 def test_records_that_no_file_has_stop_every_job(holes: Holes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The counts find a hole that the names of the files do not."""
     passing_missing_files(monkeypatch)
-    holes.check_replay("have 60 records from offset 0 to 59, and its files 30 records from offset 30 to 59")
+    holes.check_replay("have 30 records from offset 30 to 59, and its commits 60 records from offset 0 to 59")
     holes.file.rename(holes.kept)
-    with pytest.raises(PipelineError, match="have 60 records .* and its files 30 .* Nothing was written"):
+    with pytest.raises(PipelineError, match="have 30 records .* and its commits 60 .* Nothing was written"):
         holes.compact()
     assert not (holes.directory / "state").exists()
 

@@ -78,5 +78,5 @@ def test_other_records_than_those_of_the_commits_are_a_loss() -> None:
     claimed = {A0: ArchivedRange("a", 0, 0, 8, 9, 5)}
     read = compared_with_claims(AuditFindings(0, "", sides, losses=["one"]), archived(ranges=claimed), SETTINGS)
     assert read.losses[1:] == [
-        "a-0: the commits of the archive have 9 records from offset 0 to 8, and its files 8 records from offset 0 to 7"
+        "a-0: the archive's files have 8 records from offset 0 to 7, and its commits 9 records from offset 0 to 8"
     ]

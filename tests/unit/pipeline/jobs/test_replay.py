@@ -128,8 +128,8 @@ def test_all_records_are_compared_with_the_commits_whatever_the_bounds_are() -> 
     for settings in (SETTINGS, replace(SETTINGS, start="5", topics=("a",))):
         assert claimed_spans(claimed, rows, settings) == {A0: ArchivedSpan(5, 9, 5)}
         for other, match in (
-            (("a", 5, 3, 4, 2, 9, None, None, 0), "a-5: the files of the archive have other contents than the 2 rec"),
-            (("a", 5, 3, 4, 1, 8, None, None, 0), "a-5: the commits of the archive have 2 records .* Nothing was writ"),
+            (("a", 5, 3, 4, 2, 9, None, None, 0), "a-5: the archive's files have other contents than the 2 rec"),
+            (("a", 5, 3, 4, 1, 8, None, None, 0), "a-5: the archive's files have 1 record .* Nothing was writ"),
         ):
             with pytest.raises(PipelineError, match=match):
                 claimed_spans(claimed, [rows[0], other], settings)

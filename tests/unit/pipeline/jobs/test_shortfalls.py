@@ -24,17 +24,14 @@ def test_what_the_commits_claim_is_no_shortfall() -> None:
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        ([], "orders-0: the commits of the archive have 2,000 records from offset 0 to 1999, and its files no records"),
-        ([("orders", 0, 0, 1998, 1999, 77)], "its files 1,999 records from offset 0 to 1998"),
-        ([("orders", 0, 1, 1999, 2000, 77)], "its files 2,000 records from offset 1 to 1999"),
-        ([("orders", 0, 0, 1999, 2001, 77)], "its files 2,001 records from offset 0 to 1999"),
-        (
-            [("orders", 0, 0, 1999, 2000, 76)],
-            "orders-0: the files of the archive have other contents than the 2,000 rec",
-        ),
+        ([], "orders-0: the archive's files have no records, and its commits 2,000 records from offset 0 to 1999"),
+        ([("orders", 0, 0, 1998, 1999, 77)], "files have 1,999 records from offset 0 to 1998"),
+        ([("orders", 0, 1, 1999, 2000, 77)], "files have 2,000 records from offset 1 to 1999"),
+        ([("orders", 0, 0, 1999, 2001, 77)], "files have 2,001 records from offset 0 to 1999"),
+        ([("orders", 0, 0, 1999, 2000, 76)], "orders-0: the archive's files have other contents than the 2,000 rec"),
         (
             [("orders", 0, 0, 1999, 2000, 77), ("orders", 2, 4, 4, 1, 0)],
-            "orders-2: .* no records, and its files 1 record ",
+            "orders-2: the archive's files have 1 record .* and its commits no records",
         ),
     ],
 )
