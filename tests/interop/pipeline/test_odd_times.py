@@ -139,7 +139,7 @@ def test_every_time_goes_through_streams_and_decodings(formats: BothFormats, arc
 
 
 def test_the_times_of_an_archive_of_before_come_from_its_timestamps(archives: Archives) -> None:
-    """Its files have no column for the time as Kafka has it, and the timestamps have whole ms."""
+    """The files of earlier versions have no column for the time as Kafka has it."""
     times = [0, -1, -1001, NOW_MS, NOW_MS + 1, CONNECTOR_EXACT_MS, -12_219_292_800_001, FIRST_DAY_MS]
     rows = [(b"k", b"v", "orders", 0, at, EPOCH + timedelta(milliseconds=ms), 0, None) for at, ms in enumerate(times)]
     write_archive(archives.directory / "lake", rows)
