@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from operator import xor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
