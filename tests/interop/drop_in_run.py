@@ -158,7 +158,7 @@ def run(name: str, servers: str) -> Outcomes:
     return found
 
 
-def differences(servers: str) -> dict[str, tuple[str, str]]:
+def differences(servers: str) -> set[tuple[str, str, str]]:
     """Return the programs whose outcomes differ, with the outcomes of kafka-python and of the drop-in."""
     theirs, ours = run("kafka", servers), run("pykbroker.kafka", servers)
-    return {key[0]: (text(found), text(ours[key])) for key, found in theirs.items() if not is_same(found, ours[key])}
+    return {(key[0], text(found), text(ours[key])) for key, found in theirs.items() if not is_same(found, ours[key])}

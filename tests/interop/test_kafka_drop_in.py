@@ -135,7 +135,7 @@ def test_programs_have_the_same_outcome_except_for_the_differences_in_the_docs(t
         for partition in range(3):
             producer.send("letters", b"a", partition=partition)
     expected = [part.outcomes for part in (*OF_PRODUCER, *OF_CONSUMER)]
-    assert differences(target.servers) == {program: each for part in expected for program, each in part.items()}
+    assert differences(target.servers) == {(program, *each) for part in expected for program, each in part.items()}
 
 
 @pytest.mark.parametrize("libraries", [("kafka", "pykbroker.kafka"), ("pykbroker.kafka", "pykbroker.kafka")])
