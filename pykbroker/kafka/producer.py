@@ -21,6 +21,7 @@ from pykbroker.kafka.errors import BY_CODE, IllegalStateError, KafkaConfiguratio
 from pykbroker.kafka.future import FutureColumns, FutureRecordMetadata
 from pykbroker.kafka.metrics import Metrics, grouped
 from pykbroker.kafka.partition_calls import committed_offsets
+from pykbroker.kafka.partitioner.abc import partition_with
 from pykbroker.kafka.settings import (
     OWN_PARTITIONERS,
     PRODUCER_CONFIG,
@@ -153,8 +154,8 @@ class KafkaProducer:
         """Return the partition that the user's partitioner selects."""
         producer = self._producer
         producer.wait_topic(topic, None, producer.deadline())
-        chosen = partitioner.partition(
-            topic, key, key_bytes, value, value_bytes, PartitionerView(producer.shell.metadata.cluster)
+        chosen = partition_with(
+            partitioner, topic, key, key_bytes, value, value_bytes, PartitionerView(producer.shell.metadata.cluster)
         )
         if chosen is None:
             raise ValueError(f"Partitioner did not assign a partition for topic {topic}!")

@@ -1,10 +1,10 @@
 """Small programs of usual and of wrong use of kafka-python, which run with kafka-python and with the drop-in.
 
 A program is the text of an expression, whose outcome is its value or its error. It has the names of `import kafka` and
-of `from kafka import *`, `first` for a partition of the topic `letters`, and `other` for a partition that does not
-exist. The programs of a group share the client that `drop_in_run` has made for the group, in their order.
-`OF_PRODUCER` and `OF_CONSUMER` have the programs whose outcomes differ. A test runs all programs and compares, and
-`tools.document` writes the differences into `docs/`.
+of `from kafka import *`, `first` for a partition of the topic `letters`, `other` for a partition that does not exist,
+and `make` for an object of a new class. The programs of a group share the client that `drop_in_run` has made for the
+group, in their order. `OF_PRODUCER` and `OF_CONSUMER` have the programs whose outcomes differ. A test runs all programs
+and compares, and `tools.document` writes the differences into `docs/`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ MAKING_PRODUCERS = (
     "KafkaProducer(transactional_id='t', enable_idempotence=False)",
     "KafkaProducer(key_serializer=5)",
     "KafkaProducer(partitioner=kafka.partitioner.DefaultPartitioner()).send('numbers', b'a', b'k').get(10).partition",
+    "KafkaProducer(partitioner=make('P', (), partition=lambda self, *given: len(given) - 1)).send('numbers', b'a')"
+    ".get(10).partition",
+    "KafkaProducer(partitioner=make('P', (kafka.partitioner.Partitioner,), partition=lambda self, *given: "
+    "len(given) - 4)).send('numbers', b'a').get(10).partition",
     "KafkaProducer(delivery_timeout_ms=1)",
     "KafkaProducer(metrics_enabled=False).metrics()",
     "KafkaProducer(proxy_url='unknown', bootstrap_timeout_ms=50)",
@@ -194,6 +198,7 @@ SUBSCRIBING = (
     "consumer.subscribe()",
     "consumer.subscribe('letters')",
     "consumer.subscribe({'letters'})",
+    "consumer.subscribe(name for name in ['letters']) or consumer.subscription()",
     "consumer.subscribe(['a b'])",
     "consumer.subscribe([5])",
     "consumer.subscribe([None])",
@@ -343,7 +348,10 @@ OF_CONSUMER = (
     ),
     Difference(
         "Any collection of names is accepted. A text is none.",
-        {"consumer.subscribe({'letters'})": ("TypeError", "None")},
+        {
+            "consumer.subscribe({'letters'})": ("TypeError", "None"),
+            "consumer.subscribe(name for name in ['letters']) or consumer.subscription()": ("TypeError", "{'letters'}"),
+        },
     ),
     Difference(
         "A pair is accepted as a partition, such as the TopicPartition of kafka-python.",

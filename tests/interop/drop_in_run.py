@@ -41,6 +41,7 @@ class Library:
             "kafka": module,
             "first": module.TopicPartition("letters", 0),
             "other": module.TopicPartition("letters", 9),
+            "make": lambda name, bases, **members: type(name, bases, members)(),
             "KafkaConsumer": self.maker(module.KafkaConsumer),
             "KafkaProducer": self.maker(module.KafkaProducer),
         }

@@ -57,7 +57,7 @@ class KafkaConsumer(PartitionCalls):
             config["value_deserializer"],
             lambda partition, offset: hosted.ask(hosted.calls.seek, partition, offset),
         )
-        check_topics(topics)
+        checked_topics(topics)
         with configuration_errors():
             hosted = HostedConsumer(consumer_settings(consumer_settings_of(config)))
         super().__init__(hosted, config)
@@ -108,12 +108,12 @@ class KafkaConsumer(PartitionCalls):
         if topics and pattern:
             raise IllegalStateError(_CONFLICT)
         check_listener(listener)
-        check_topics(topics)
+        names = checked_topics(topics)
         if pattern is not None:
             match = re.compile(pattern).match
             self._ask(self._hosted.calls.subscribe_matching, lambda name: match(name) is not None, listener)
         else:
-            self._ask(self._hosted.calls.subscribe, topics, listener)
+            self._ask(self._hosted.calls.subscribe, names, listener)
 
     def subscription(self) -> set[str] | None:
         """Return the subscribed topics, None without a subscription."""
@@ -268,14 +268,16 @@ def stop_forgotten(hosted: HostedConsumer) -> None:
         hosted.stop()
 
 
-def check_topics(topics: Iterable[str]) -> None:
-    """Raise TypeError or ValueError, as kafka-python does, for a name that no topic may have."""
+def checked_topics(topics: Iterable[str]) -> list[str]:
+    """Return names of topics. Raise TypeError or ValueError, as kafka-python does, for one that no topic may have."""
     if isinstance(topics, str):
         raise TypeError(f"topics must be a list of names, not the text {topics!r}")
-    for topic in topics:
-        if not isinstance(topic, str):
-            raise TypeError(f"topics must be names: {topic!r} is of type {type(topic).__name__}")
+    names = list(topics)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"topics must be names: {name!r} is of type {type(name).__name__}")
         try:
-            check_topic_name(topic)
+            check_topic_name(name)
         except ApiError as error:
             raise ValueError(error.message) from error
+    return names

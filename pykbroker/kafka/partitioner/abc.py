@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -23,3 +25,17 @@ class Partitioner(ABC):
 
         `cluster` has `partitions_for_topic` and `available_partitions_for_topic`, the latter for those with a leader.
         """
+
+
+def partition_with(partitioner: Any, topic: str, key: Any, key_bytes: bytes | None, *rest: Any) -> Any:
+    """Return the partition that a partitioner chooses. `rest` are the value, its bytes and the cluster.
+
+    As in kafka-python, an object of another class gets the topic, the bytes of the key and the cluster only.
+    """
+    if isinstance(partitioner, Partitioner):
+        return partitioner.partition(topic, key, key_bytes, *rest)
+    return partitioner.partition(topic, key_bytes, rest[-1])
+
+
+if find_spec("kafka") and (theirs := getattr(import_module("kafka.partitioner"), "Partitioner", None)):
+    Partitioner.register(theirs)
