@@ -29,14 +29,6 @@ Result = TypeVar("Result")
 SETTLING_S, SETTLING_ATTEMPTS = 0.5, 6
 
 
-class ArchivedSpan(NamedTuple):
-    """The records of a partition in an archive: the first and the last offset, and their number."""
-
-    first: int
-    last: int
-    records: int
-
-
 class ArchiveClaims(NamedTuple):
     """The claims of an archive about itself: the offsets up to which it has read, and what its commits prove.
 
@@ -322,11 +314,3 @@ def read_topic_ids(spark: SparkSession, place: str, format_: str) -> Mapping[str
     else:
         checkpoint = storage_of(spark, f"{storage.directory}/{CHECKPOINT}")
     return read_manifest(checkpoint).topic_ids if checkpoint.exists(MANIFEST) else {}
-
-
-def archived_spans(archived: DataFrame) -> dict[TopicPartition, ArchivedSpan]:
-    """Return what an archive has of each partition."""
-    from pyspark.sql import functions as f
-
-    found = archived.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*")).collect()
-    return {TopicPartition(row[0], row[1]): ArchivedSpan(*row[2:]) for row in found}

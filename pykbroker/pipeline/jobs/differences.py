@@ -85,6 +85,11 @@ def read_ranges(records: DataFrame, *, has_checksum: bool = True) -> list[Archiv
     return [ArchivedRange(*row) for row in sorted(found.collect(), key=lambda row: row[:2])]
 
 
+def ranges_by_partition(records: DataFrame) -> dict[TopicPartition, ArchivedRange]:
+    """Return the records of each partition as one range, without checksums."""
+    return {TopicPartition(each.topic, each.partition): each for each in read_ranges(records, has_checksum=False)}
+
+
 def buckets(records: DataFrame) -> DataFrame:
     """Return a count and a checksum for every bucket of offsets of each partition."""
     from pyspark.sql import functions as f

@@ -14,15 +14,9 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.bounds import between, condition, parse_bound
 from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import (
-    ArchivedRecords,
-    ArchivedSpan,
-    archived_spans,
-    require_settled,
-    with_archive,
-)
+from pykbroker.pipeline.jobs.archived import ArchivedRecords, require_settled, with_archive
 from pykbroker.pipeline.jobs.commits import OWNER, ArchivedRange, ArchiveOwner, decoded
-from pykbroker.pipeline.jobs.differences import range_columns
+from pykbroker.pipeline.jobs.differences import range_columns, ranges_by_partition
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
 from pykbroker.pipeline.jobs.shortfalls import Claimed, has_checksums, require_claimed
 from pykbroker.pipeline.quantities import counted
@@ -119,7 +113,7 @@ def _replayed(
     )
     rest = unwritten(records, sources, before)
     if any(each.offset for each in before):
-        spans = archived_spans(rest)
+        spans = ranges_by_partition(rest)
     limit_batches(spark, records)
     if spans:
         with explained():
@@ -132,11 +126,11 @@ def _replayed(
         "partitions": len(sources),
         "targets": sorted(set(topics.values())),
     }
-    expected = {key: each.records for key, each in spans.items()}
+    expected = {key: each.count for key, each in spans.items()}
     return JobReport(JOB, figures, losses(expected, sources, before, after))
 
 
-def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[TopicPartition, ArchivedSpan]:
+def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[TopicPartition, ArchivedRange]:
     """Return what there is between the bounds. Raise PipelineError if the archive lacks records that it claims to have.
 
     The same scan counts and sums all records, since a claim is about all of a partition.
@@ -146,7 +140,7 @@ def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[Topi
     start, end = parse_bound(settings.start), parse_bound(settings.end)
     claimed = archived.claims.ranges
     if not claimed:
-        return archived_spans(between(archived.records, start, end))
+        return ranges_by_partition(between(archived.records, start, end))
     inside = f.expr(f"({condition(start, is_end=False)}) and ({condition(end, is_end=True)})")
     offset = f.when(inside, f.col("offset"))
     every = range_columns(has_checksum=has_checksums(claimed))
@@ -157,14 +151,14 @@ def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[Topi
 
 def claimed_spans(
     claimed: Claimed, rows: Iterable[tuple[Any, ...]], settings: ReplaySettings
-) -> dict[TopicPartition, ArchivedSpan]:
+) -> dict[TopicPartition, ArchivedRange]:
     """Return what there is between the bounds. Raise PipelineError if the records of all partitions are not as claimed.
 
     Each row has the range of a partition, and the first offset, the last one and the number between the bounds.
     """
-    ranges = {ArchivedRange(*row[:6]): ArchivedSpan(*row[6:]) for row in rows}
+    ranges = {ArchivedRange(*row[:6]): ArchivedRange(*row[:2], *row[6:]) for row in rows}
     require_claimed(claimed, ranges, settings.archive, settings.topics)
-    return {TopicPartition(each.topic, each.partition): span for each, span in ranges.items() if span.records}
+    return {TopicPartition(each.topic, each.partition): span for each, span in ranges.items() if span.count}
 
 
 # ---- what is written where
@@ -249,7 +243,7 @@ def partitions_lacking(
 
 def _check_targets(
     cluster: PipelineCluster,
-    spans: Mapping[TopicPartition, ArchivedSpan],
+    spans: Mapping[TopicPartition, ArchivedRange],
     topics: Mapping[str, str],
     facts: ClusterFacts,
     settings: ReplaySettings,
@@ -290,9 +284,9 @@ def rate_of_task(spark: SparkSession, settings: ReplaySettings, tasks: int) -> f
 
 
 def _progress(
-    spans: Mapping[TopicPartition, ArchivedSpan], sources: Sequence[TopicPartition], before: Sequence[SourcePosition]
+    spans: Mapping[TopicPartition, ArchivedRange], sources: Sequence[TopicPartition], before: Sequence[SourcePosition]
 ) -> str:
-    records, written = sum(spans[key].records for key in sources), sum(each.records for each in before)
+    records, written = sum(spans[key].count for key in sources), sum(each.records for each in before)
     what = f"{counted(records, 'record')} in {counted(len(sources), 'partition')}"
     return f"{what}, {written:,} written before" if written else what
 

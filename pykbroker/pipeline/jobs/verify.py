@@ -24,14 +24,13 @@ from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import (
     ArchiveClaims,
     ArchivedRecords,
-    ArchivedSpan,
     archive_directory,
     read_claims,
     read_topic_ids,
     unnamed_files,
     with_archive,
 )
-from pykbroker.pipeline.jobs.commits import unproven_note
+from pykbroker.pipeline.jobs.commits import ArchivedRange, unproven_note
 from pykbroker.pipeline.jobs.differences import (
     ALONE,
     DIFFERENT,
@@ -270,7 +269,7 @@ def _against_topics(
     """Compare an archive with the records that topics have before these ends, and with its own commits."""
     source, (claims, archived, damages) = settings.source, archive
     assert source is not None, "there is a cluster to compare with"
-    spans = {key: ArchivedSpan(each.first, each.last, each.count) for key, each in held.ranges.items()}
+    spans = held.ranges
     require_partitions({*spans, *claims.ends}, ends)
     limits = comparable(spans, claims.ends, ends)
     compacted = cluster.compacted(source.topics)
@@ -304,7 +303,7 @@ def _never_archived(
     session: PipelineSession,
     settings: VerifySettings,
     claims: ArchiveClaims,
-    spans: Mapping[TopicPartition, ArchivedSpan],
+    spans: Mapping[TopicPartition, ArchivedRange],
     ends: LogEnds,
 ) -> list[SkippedRange]:
     """Return the offsets that were deleted behind the archive's end. A running archive may have reached them since."""
@@ -318,7 +317,7 @@ def _never_archived(
 
 
 def figures(
-    spans: Mapping[TopicPartition, ArchivedSpan],
+    spans: Mapping[TopicPartition, ArchivedRange],
     claimed: Mapping[TopicPartition, int],
     ends: LogEnds,
     skipped: Sequence[SkippedRange] = (),
@@ -332,7 +331,7 @@ def figures(
         return max(0, end - first) - never_archived(key, first, end)
 
     return {
-        "records": sum(each.records for each in spans.values()),
+        "records": sum(each.count for each in spans.values()),
         "partitions": len(spans),
         "not_archived_yet": sum(
             max(0, end - max(ends.first[key], archived_end(key, spans, claimed))) for key, end in ends.next.items()
@@ -342,20 +341,20 @@ def figures(
         ),
         "never_archived": sum(each.end - each.first for each in skipped),
         "offsets_without_records": sum(
-            max(0, archived_offsets(key, each.first, each.last + 1) - each.records) for key, each in spans.items()
+            max(0, archived_offsets(key, each.first, each.last + 1) - each.count) for key, each in spans.items()
         ),
     }
 
 
 def archived_end(
-    key: TopicPartition, spans: Mapping[TopicPartition, ArchivedSpan], claimed: Mapping[TopicPartition, int]
+    key: TopicPartition, spans: Mapping[TopicPartition, ArchivedRange], claimed: Mapping[TopicPartition, int]
 ) -> int:
     """Return the offset up to which an archive has a partition: behind its last record, or what it claims."""
     return max(spans[key].last + 1 if key in spans else 0, claimed.get(key, 0))
 
 
 def comparable(
-    spans: Mapping[TopicPartition, ArchivedSpan], claimed: Mapping[TopicPartition, int], ends: LogEnds
+    spans: Mapping[TopicPartition, ArchivedRange], claimed: Mapping[TopicPartition, int], ends: LogEnds
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return the offsets that both sides should have: from the start of the log to where the archive ends."""
     found = {
@@ -388,7 +387,7 @@ def recreation(before: Mapping[str, str], now: ClusterFacts) -> str:
     return f"topic {', '.join(recreated)} was deleted and created again since the archive began"
 
 
-def behind_the_end(spans: Mapping[TopicPartition, ArchivedSpan], ends: LogEnds) -> list[str]:
+def behind_the_end(spans: Mapping[TopicPartition, ArchivedRange], ends: LogEnds) -> list[str]:
     """Return a sentence for each partition whose archive has records behind the end of the log."""
     return [
         f"{key}: the archive has records up to offset {each.last}, and the log ends at {ends.next[key]}"
@@ -429,7 +428,7 @@ def _compared(
 
 
 def _early_doubles(
-    archived: DataFrame, spans: Mapping[TopicPartition, ArchivedSpan], ends: LogEnds
+    archived: DataFrame, spans: Mapping[TopicPartition, ArchivedRange], ends: LogEnds
 ) -> list[Difference]:
     """Return the double records among those that the topic no longer has."""
     early = {key: (each.first, ends.first[key]) for key, each in spans.items() if each.first < ends.first[key]}
@@ -470,9 +469,9 @@ def explained(differences: Iterable[Difference]) -> list[str]:
     ]
 
 
-def count_losses(counts: Mapping[TopicPartition, int], spans: Mapping[TopicPartition, ArchivedSpan]) -> list[str]:
+def count_losses(counts: Mapping[TopicPartition, int], spans: Mapping[TopicPartition, ArchivedRange]) -> list[str]:
     """Return a sentence for each partition of which the files have other numbers of records than the commits."""
-    found = {key: each.records for key, each in spans.items()}
+    found = {key: each.count for key, each in spans.items()}
     return [
         f"{key}: the archive's files have {found.get(key, 0):,} records, and its commits {counts.get(key, 0):,}"
         for key in sorted(counts.keys() | found.keys())

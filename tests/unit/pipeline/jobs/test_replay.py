@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import ArchivedSpan
 from pykbroker.pipeline.jobs.commits import OWNER, ArchivedRange
 from pykbroker.pipeline.jobs.replay import (
     ReplaySettings,
@@ -126,7 +125,7 @@ def test_all_records_are_compared_with_the_commits_whatever_the_bounds_are() -> 
     claimed = {A0: ArchivedRange("a", 0, 0, 9, 10, 77), A5: ArchivedRange("a", 5, 3, 4, 2, 8)}
     rows = [("a", 0, 0, 9, 10, 77, 5, 9, 5), ("a", 5, 3, 4, 2, 8, None, None, 0)]
     for settings in (SETTINGS, replace(SETTINGS, start="5", topics=("a",))):
-        assert claimed_spans(claimed, rows, settings) == {A0: ArchivedSpan(5, 9, 5)}
+        assert claimed_spans(claimed, rows, settings) == {A0: ArchivedRange("a", 0, 5, 9, 5)}
         for other, match in (
             (("a", 5, 3, 4, 2, 9, None, None, 0), "a-5: the archive's files have other contents than the 2 rec"),
             (("a", 5, 3, 4, 1, 8, None, None, 0), "a-5: the archive's files have 1 record .* Nothing was writ"),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import LogEnds
-from pykbroker.pipeline.jobs.archived import ArchivedSpan
-from pykbroker.pipeline.jobs.commits import ArchiveCommit, summed
+from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchivedRange, summed
 from pykbroker.pipeline.jobs.skipped import SkippedRange, before_records, merged, skipped_losses, skipped_ranges
 from pykbroker.pipeline.jobs.verify import figures
 
@@ -52,6 +51,6 @@ def test_losses_are_sentences() -> None:
 
 def test_skipped_offsets_are_neither_deleted_later_nor_without_records() -> None:
     ends = LogEnds({ONE: 30, TWO: 60}, {ONE: 50, TWO: 60})
-    spans = {ONE: ArchivedSpan(0, 49, 30), TWO: ArchivedSpan(0, 9, 10)}
+    spans = {ONE: ArchivedRange(*ONE, 0, 49, 30), TWO: ArchivedRange(*TWO, 0, 9, 10)}
     found = figures(spans, {ONE: 50, TWO: 60}, ends, [SkippedRange("t", 0, 10, 30)])
     assert (found["deleted_by_retention"], found["never_archived"], found["offsets_without_records"]) == (20, 20, 0)

@@ -12,7 +12,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs import small_files
-from pykbroker.pipeline.jobs.archived import ArchivedSpan
+from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.jobs.differences import ALONE, DIFFERENT, DOUBLE, MISSING, Difference
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory, table_name
 from pykbroker.pipeline.jobs.small_files import crowded_days, merged_files, own_files
@@ -36,15 +36,15 @@ from pykbroker.pipeline.storage import StoredFile
 
 ONE, TWO, THREE = (TopicPartition("t", index) for index in range(3))
 ENDS = LogEnds({ONE: 0, TWO: 20, THREE: 0}, {ONE: 100, TWO: 50, THREE: 10})
-SPANS = {ONE: ArchivedSpan(0, 89, 80), TWO: ArchivedSpan(5, 49, 45)}
+SPANS = {ONE: ArchivedRange(*ONE, 0, 89, 80), TWO: ArchivedRange(*TWO, 5, 49, 45)}
 
 
 def test_both_sides_are_compared_up_to_what_the_archive_claims() -> None:
     assert comparable(SPANS, {}, ENDS) == {ONE: (0, 90), TWO: (20, 50)}
     claimed = {ONE: 95, TWO: 50, THREE: 10}
     assert comparable(SPANS, claimed, ENDS) == {ONE: (0, 95), TWO: (20, 50), THREE: (0, 10)}
-    assert comparable({ONE: ArchivedSpan(0, 200, 201)}, {}, ENDS) == {ONE: (0, 100)}
-    assert comparable({TWO: ArchivedSpan(0, 10, 11)}, {THREE: 0}, ENDS) == {}
+    assert comparable({ONE: ArchivedRange(*ONE, 0, 200, 201)}, {}, ENDS) == {ONE: (0, 100)}
+    assert comparable({TWO: ArchivedRange(*TWO, 0, 10, 11)}, {THREE: 0}, ENDS) == {}
 
 
 def test_figures_explain_what_is_missing() -> None:
@@ -60,7 +60,7 @@ def test_figures_explain_what_is_missing() -> None:
 
 def test_an_archive_behind_the_end_of_the_log_is_a_loss() -> None:
     assert behind_the_end(SPANS, ENDS) == []
-    assert behind_the_end({TWO: ArchivedSpan(0, 50, 51)}, ENDS) == [
+    assert behind_the_end({TWO: ArchivedRange(*TWO, 0, 50, 51)}, ENDS) == [
         "t-1: the archive has records up to offset 50, and the log ends at 50"
     ]
 
