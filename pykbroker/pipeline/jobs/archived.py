@@ -32,7 +32,7 @@ SETTLING_S, SETTLING_ATTEMPTS = 0.5, 6
 class ArchiveClaims(NamedTuple):
     """The claims of an archive about itself: the offsets up to which it has read, and what its commits prove.
 
-    `counts` is None for a table of before, which does not count by partition. `is_pending`: a killed run has left a
+    `has_sums` is false for a table of before, which does not count by partition. `is_pending`: a killed run has left a
     batch half. `skipped` are offsets that were deleted before they were archived. `ranges` has the sum of all batches
     of each partition, whose checksum is None if the batches of an earlier version have some of its records. `proven`
     has the sum of the batches with checksums alone. Their records have higher offsets than the others.
@@ -44,7 +44,7 @@ class ArchiveClaims(NamedTuple):
     """
 
     ends: Mapping[TopicPartition, int]
-    counts: Mapping[TopicPartition, int] | None = None
+    has_sums: bool = False
     is_pending: bool = False
     skipped: Sequence[SkippedRange] = ()
     ranges: Mapping[TopicPartition, ArchivedRange] = {}
@@ -293,7 +293,7 @@ def _with_ranges(claims: ArchiveClaims, sums: Iterable[ArchivedRange]) -> Archiv
         ranges[key] = ranges[key].plus(each) if key in ranges else each
         if each.checksum is not None:
             proven[key] = each
-    return claims._replace(ranges=ranges, counts={key: each.count for key, each in ranges.items()}, proven=proven)
+    return claims._replace(has_sums=True, ranges=ranges, proven=proven)
 
 
 def archive_directory(spark: SparkSession, place: str, format_: str) -> str:

@@ -137,7 +137,7 @@ def _verified_alone(session: PipelineSession, settings: VerifySettings, found: A
     claims = _of_topics(found.claims, topics)
     if not claims.ends:
         raise PipelineError(f"{settings.archive} has no commits{' of these topics' * bool(topics)}: nothing proves it")
-    if claims.counts is None:
+    if not claims.has_sums:
         raise PipelineError(f"{settings.archive} has no sums of its batches: compare it with its topics")
     _say_state(claims, say)
     held = held_records(archived, has_checksums=True)
@@ -165,7 +165,7 @@ def _own_losses(
     """
     claimed = {key: each for key, each in claims.ranges.items() if key in keys}
     found = {key: each for key, each in held.ranges.items() if key in keys}
-    losses = unproven_losses(claimed, found) if claims.counts is not None else []
+    losses = unproven_losses(claimed, found) if claims.has_sums else []
     differing = unlike(claimed, found)
     if newer := newer_ranges({key: each for key, each in claimed.items() if key not in differing}, claims.proven):
         limits = {key: (each.first, each.last + 1) for key, each in newer.items()}
@@ -205,10 +205,8 @@ def _of_topics(claims: ArchiveClaims, topics: Collection[str]) -> ArchiveClaims:
     """Return the claims about some topics, or about all without any."""
     if not topics:
         return claims
-    counts = claims.counts and {key: count for key, count in claims.counts.items() if key.topic in topics}
     return claims._replace(
         ends={key: end for key, end in claims.ends.items() if key.topic in topics},
-        counts=counts,
         skipped=[each for each in claims.skipped if each.topic in topics],
         ranges={key: each for key, each in claims.ranges.items() if key.topic in topics},
         proven={key: each for key, each in claims.proven.items() if key.topic in topics},
@@ -277,7 +275,7 @@ def _against_topics(
     losses = behind_the_end(spans, ends)
     losses += explained([*_early_doubles(archived, spans, ends), *found.differences])
     losses += _unproven_by_topic(archived, claims, ends, compacted)
-    losses += count_losses(claims.counts, spans) if claims.counts is not None else []
+    losses += count_losses(claims.ranges, spans) if claims.has_sums else []
     losses += [*_strayed_losses(archived, held), *damages, *_unnamed(session, settings, claims, source.topics)]
     skipped = merged(claims.skipped, _never_archived(session, settings, claims, spans, ends))
     losses += skipped_losses(skipped)
@@ -469,11 +467,14 @@ def explained(differences: Iterable[Difference]) -> list[str]:
     ]
 
 
-def count_losses(counts: Mapping[TopicPartition, int], spans: Mapping[TopicPartition, ArchivedRange]) -> list[str]:
+def count_losses(
+    claimed: Mapping[TopicPartition, ArchivedRange], found: Mapping[TopicPartition, ArchivedRange]
+) -> list[str]:
     """Return a sentence for each partition of which the files have other numbers of records than the commits."""
-    found = {key: each.count for key, each in spans.items()}
+    keys = sorted(claimed.keys() | found.keys())
+    counts = {key: [side[key].count if key in side else 0 for side in (found, claimed)] for key in keys}
     return [
-        f"{key}: the archive's files have {found.get(key, 0):,} records, and its commits {counts.get(key, 0):,}"
-        for key in sorted(counts.keys() | found.keys())
-        if found.get(key, 0) != counts.get(key, 0)
+        f"{key}: the archive's files have {records:,} records, and its commits {wanted:,}"
+        for key, (records, wanted) in counts.items()
+        if records != wanted
     ]

@@ -57,7 +57,7 @@ def test_batches_with_checksums_are_compared_by_themselves(monkeypatch: pytest.M
     before, newer = ArchivedRange("t", 0, 0, 9, 10), ArchivedRange("t", 0, 10, 19, 10, 5)
     other = ArchivedRange("t", 1, 0, 9, 10, 7)
     ranges, proven = {ONE: before.plus(newer), TWO: other}, {ONE: newer, TWO: other}
-    claims = ArchiveClaims({}, {}, ranges=ranges, proven=proven, batches=[before, newer])
+    claims = ArchiveClaims({}, has_sums=True, ranges=ranges, proven=proven, batches=[before, newer])
     limits: list[object] = []
     found = ArchivedRange("t", 0, 10, 19, 10, 4)
     monkeypatch.setattr(verify, "within", lambda _, wanted: limits.append(wanted))

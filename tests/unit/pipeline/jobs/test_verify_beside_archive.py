@@ -47,8 +47,7 @@ class Cluster:
 @pytest.fixture
 def readers(monkeypatch: pytest.MonkeyPatch) -> list[ArchiveReader]:
     """Return the readers of an archive in the order of their use. The records of each are a name."""
-    counts = {key: each.count for key, each in RANGES.items()}
-    claims = ArchiveClaims(ENDS, counts, ranges=RANGES, batches=list(RANGES.values()))
+    claims = ArchiveClaims(ENDS, has_sums=True, ranges=RANGES, batches=list(RANGES.values()))
     found: list[ArchiveReader] = [
         ArchiveReader(claims, (), lambda: "old", lambda: True),  # type: ignore[arg-type,return-value]
         ArchiveReader(claims, (), lambda: "new", lambda: False),  # type: ignore[arg-type,return-value]
