@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import re
 import time
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable
@@ -23,6 +24,7 @@ from pykbroker.consumer.poller import COLUMNS_ENOUGH
 from pykbroker.consumer.settings import ASSIGNORS, consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
+from pykbroker.core.consumer.unread import Taken
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.client_world import ClientWorld
 
@@ -43,6 +45,7 @@ class AsyncConsumer(AsyncCalls):
         named.setdefault("client_id", f"pykbroker-consumer-{next(client_numbers)}")
         super().__init__()
         self._settings, self._world, self._topics = consumer_settings(named), world, topics
+        self._deserializers = Deserializers(self._settings.key_deserializer, self._settings.value_deserializer)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -56,12 +59,7 @@ class AsyncConsumer(AsyncCalls):
     async def start(self) -> None:
         """Start the background thread, and subscribe to the topics of the constructor. A second call does nothing."""
         if self._started is None:
-            hosted = self._started = HostedConsumer(self._settings, self._world)
-            self._deserializers = Deserializers(
-                self._settings.key_deserializer,
-                self._settings.value_deserializer,
-                lambda partition, offset: hosted.ask(hosted.calls.seek, partition, offset),
-            )
+            self._started = HostedConsumer(self._settings, self._world)
             if self._topics:
                 self.subscribe(self._topics)
 
@@ -131,11 +129,16 @@ class AsyncConsumer(AsyncCalls):
         Raise ConsumerError or ApiError for an error that the user has to handle; the next call continues.
         """
         limit = self._settings.max_poll_records if max_records is None else max_records
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
         among = frozenset(TopicPartition(*each) for each in partitions)
-        unread = self._hosted.unread.take(limit, among)
-        for record in unread or await self._records(timeout_ms / 1000, limit, among):
-            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        unread = self._hosted.unread
+        records, left = unread.choose(limit, among)
+        if records:
+            found = by_partition(records)
+            unread.records = left  # no call is between this line and the end, so that nothing is lost by an interrupt
+            return found
+        records, taken = await self._next(timeout_ms / 1000, limit, among)
+        found = by_partition(records)
+        unread.parts = taken.left
         return found
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
@@ -144,41 +147,54 @@ class AsyncConsumer(AsyncCalls):
         A record counts as processed once the next one is requested.
         """
         unread = self._hosted.unread
+        record: ConsumerRecord
         if partitions:
-            return await self._next_of(frozenset(TopicPartition(*each) for each in partitions))
-        while not unread.records:
-            found = await self._records(inf, self._settings.max_poll_records)
-            unread.records.extend(found)
-        record: ConsumerRecord = unread.records.popleft()
+            among = frozenset(TopicPartition(*each) for each in partitions)
+            while not (found := unread.choose(1, among))[0]:
+                await self._refill(among)
+            [record], unread.records = found
+            return record
+        records = unread.records
+        while not records:
+            records = await self._refill()
+        record = records[0]
+        del records[0]  # not by a call, after which an interrupt could come
         return record
 
-    async def _next_of(self, partitions: frozenset[TopicPartition]) -> ConsumerRecord:
+    async def _refill(self, among: Collection[TopicPartition] = ()) -> deque[ConsumerRecord]:
+        """Return the records of the iteration, after a poll if there are none, or none of some partitions."""
         unread = self._hosted.unread
-        while not (found := unread.take(1, partitions)):
-            unread.records.extend(await self._records(inf, self._settings.max_poll_records, partitions))
-        record: ConsumerRecord = found[0]
-        return record
+        unread.restore()
+        if unread.records and not among:
+            return unread.records
+        records, taken = await self._next(inf, self._settings.max_poll_records, among)
+        return unread.iterate(taken, records)
 
     async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
         """Return the next records as columns, as `Consumer.poll_columns` does."""
-        self._hosted.rewind()
-        return await self._poll(timeout_s, records_max or COLUMNS_ENOUGH, cuts_batch=records_max is not None)
+        hosted = self._hosted
+        hosted.rewind()
+        taken = await self._poll(timeout_s, records_max or COLUMNS_ENOUGH, cuts_batch=records_max is not None)
+        found = taken.columns
+        hosted.unread.parts = taken.left
+        return found
 
     def __aiter__(self) -> Self:
         return self
 
     __anext__ = getone
 
-    async def _records(
+    async def _next(
         self, timeout_s: float, records_max: int, among: Collection[TopicPartition] = ()
-    ) -> list[ConsumerRecord]:
-        parts = await self._poll(timeout_s, records_max, cuts_batch=True, among=among)
-        found: list[ConsumerRecord] = self._hosted.shell.interceptors.on_consume(self._deserializers.records(parts))
-        return found
+    ) -> tuple[list[ConsumerRecord], Taken]:
+        """Return the next records for the user, and the parts that they are of."""
+        taken = await self._poll(timeout_s, records_max, cuts_batch=True, among=among)
+        records, taken = self._deserializers.records(taken)
+        return self._hosted.shell.interceptors.on_consume(records), taken
 
     async def _poll(
         self, timeout_s: float, records_max: int, *, cuts_batch: bool, among: Collection[TopicPartition] = ()
-    ) -> list[FetchedColumns]:
+    ) -> Taken:
         hosted, deadline = self._hosted, time.monotonic() + timeout_s
         while True:
             left = max(0.0, deadline - time.monotonic())
@@ -186,8 +202,8 @@ class AsyncConsumer(AsyncCalls):
             if step is not None:
                 await self._call_listener(step)
                 continue
-            found = hosted.take(records_max, cuts_batch=cuts_batch, among=among)
-            if found or left <= 0:
+            found = hosted.unread.take(records_max, cuts_batch=cuts_batch, among=among)
+            if found.parts or left <= 0:
                 return found
 
     async def _call_listener(self, step: CallListener) -> None:
@@ -199,6 +215,14 @@ class AsyncConsumer(AsyncCalls):
             is_done = True
         finally:
             self._hosted.ask(self._hosted.answer, step, is_done)
+
+
+def by_partition(records: Iterable[ConsumerRecord]) -> dict[TopicPartition, list[ConsumerRecord]]:
+    """Return the records of each partition."""
+    found: dict[TopicPartition, list[ConsumerRecord]] = {}
+    for record in records:
+        found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+    return found
 
 
 def consumer_arguments(given: Mapping[str, Any]) -> dict[str, Any]:

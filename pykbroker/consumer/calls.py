@@ -71,7 +71,6 @@ class ConsumerCalls(LookupCalls):
         """Read exactly these partitions, without the group's assignment. Raise SubscriptionConflict if subscribed."""
         shell = self._shell
         shell.check_open()
-        shell.unread.keep_only(partitions)
         shell.subscription.assign(partitions)
         shell.topics.follow()
         shell.advance()

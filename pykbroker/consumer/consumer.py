@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from contextlib import AbstractAsyncContextManager
 from inspect import isawaitable
 from math import inf
@@ -19,6 +20,7 @@ from pykbroker.consumer.settings import consumer_settings
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
+from pykbroker.core.consumer.unread import Taken
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
 
@@ -43,9 +45,8 @@ class Consumer(ConsumerCalls):
     def __init__(self, *topics: str, world: ClientWorld | None = None, **settings: Any) -> None:
         super().__init__(ConsumerShell(consumer_settings(settings), world or system_client_world()))
         self._poller = ConsumerPoller(self._shell)
-        self._deserializers = Deserializers(
-            self._settings.key_deserializer, self._settings.value_deserializer, self.seek
-        )
+        self._unread = self._shell.unread
+        self._deserializers = Deserializers(self._settings.key_deserializer, self._settings.value_deserializer)
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._background = trio.CancelScope(shield=True)
         if topics:
@@ -98,11 +99,13 @@ class Consumer(ConsumerCalls):
         rebalance listener raises is raised here.
         """
         records_max = self._records_max(records_max, self._settings.max_poll_records)
-        unread = self._shell.unread
-        if unread.records:
-            return unread.take(records_max)
-        parts = await self._poll(timeout_s, records_max, cuts_batch=True)
-        found: list[ConsumerRecord] = self._shell.interceptors.on_consume(self._deserializers.records(parts))
+        unread = self._unread
+        found, left = unread.choose(records_max)
+        if found:
+            unread.records = left  # no call is between this line and the end, so that nothing is lost by an interrupt
+            return found
+        found, taken = await self._next(timeout_s, records_max)
+        unread.parts = taken.left
         return found
 
     async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
@@ -113,15 +116,22 @@ class Consumer(ConsumerCalls):
         """
         self._shell.rewind()
         limit = self._records_max(records_max, COLUMNS_ENOUGH)
-        return await self._poll(timeout_s, limit, cuts_batch=records_max is not None)
+        taken = await self._poll(timeout_s, limit, cuts_batch=records_max is not None)
+        found = taken.columns
+        self._unread.parts = taken.left
+        return found
 
-    async def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
+    async def _next(self, timeout_s: float, records_max: int) -> tuple[list[ConsumerRecord], Taken]:
+        """Return the next records for the user, and the parts that they are of."""
+        taken = await self._poll(timeout_s, records_max, cuts_batch=True)
+        records, taken = self._deserializers.records(taken)
+        return self._shell.interceptors.on_consume(records), taken
+
+    async def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> Taken:
         deadline = trio.current_time() + timeout_s
-        while True:
-            found = await self._poller.poll(deadline, records_max, cuts_batch=cuts_batch)
-            if not isinstance(found, CallListener):
-                return found
-            await self._call_listener(found)
+        while (step := await self._poller.poll(deadline, records_max, cuts_batch=cuts_batch)) is not None:
+            await self._call_listener(step)
+        return self._unread.take(records_max, cuts_batch=cuts_batch)
 
     def _records_max(self, given: int | None, default: int) -> int:
         if given is None:
@@ -135,14 +145,21 @@ class Consumer(ConsumerCalls):
 
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record, without an end. A record counts as processed once the next one is requested."""
-        records = self._shell.unread.records
+        records = self._unread.records
         while not records:
-            # `poll` may replace the queue
-            found = await self.poll()
-            records = self._shell.unread.records
-            records.extend(found)
-        record: ConsumerRecord = records.popleft()
+            records = await self._refill()
+        record: ConsumerRecord = records[0]
+        del records[0]  # not by a call, after which an interrupt could come
         return record
+
+    async def _refill(self) -> deque[ConsumerRecord]:
+        """Return the records of the iteration, after a poll if there are none."""
+        unread = self._unread
+        unread.restore()
+        if unread.records:
+            return unread.records
+        records, taken = await self._next(inf, self._settings.max_poll_records)
+        return unread.iterate(taken, records)
 
     async def _call_listener(self, step: CallListener) -> None:
         is_done = False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from pykbroker.core.consumer.errors import ConsumerError
-from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
+from pykbroker.core.consumer.records import ConsumerRecord
+from pykbroker.core.consumer.unread import Taken
 from pykbroker.core.topic_partition import TopicPartition
 
 FromBytes = Callable[[bytes], Any]
@@ -24,25 +25,22 @@ class RecordNotDeserialized(ConsumerError):
 
 
 class Deserializers:
-    """The deserializers of a consumer. `rewind` moves a partition back to an offset whose record was not returned."""
+    """The deserializers of a consumer."""
 
-    def __init__(
-        self, key: FromBytes | None, value: FromBytes | None, rewind: Callable[[TopicPartition, int], None]
-    ) -> None:
+    def __init__(self, key: FromBytes | None, value: FromBytes | None) -> None:
         self._parts = [(name, each) for name, each in (("key", key), ("value", value)) if each is not None]
-        self._rewind = rewind
 
-    def records(self, fetched: Sequence[FetchedColumns]) -> list[ConsumerRecord]:
-        """Return the records as objects.
+    def records(self, taken: Taken) -> tuple[list[ConsumerRecord], Taken]:
+        """Return the records of the taken parts as objects, and these parts.
 
-        After a record that cannot be deserialized, no record of its partition is returned. If there is no other record,
-        raise RecordNotDeserialized.
+        A record that cannot be deserialized stays with those of its partition behind it, and is not among the parts. If
+        there is no other record, raise RecordNotDeserialized.
         """
         if not self._parts:
-            return [record for each in fetched for record in each.records()]
+            return [record for each in taken.columns for record in each.records()], taken
         found: list[ConsumerRecord] = []
         failures: dict[TopicPartition, RecordNotDeserialized] = {}
-        for columns in fetched:
+        for columns in taken.columns:
             for record in columns.records():  # a deserializer is called for each record
                 if columns.partition in failures:
                     break
@@ -50,13 +48,12 @@ class Deserializers:
                     self._deserialize(record)
                 except RecordNotDeserialized as error:
                     failures[columns.partition] = error
-                    self._rewind(columns.partition, record.offset)
                 else:
                     found.append(record)
         if not found:
             for failure in failures.values():
                 raise failure
-        return found
+        return found, taken.until({partition: each.offset for partition, each in failures.items()})
 
     def _deserialize(self, record: ConsumerRecord) -> None:
         for name, deserialize in self._parts:

@@ -50,7 +50,7 @@ class Fetcher:
             self._metadata.request_update()
         for call in plan.calls:
             self._start(call)
-        return not self._lacks_node
+        return not (self._lacks_node or plan.is_delayed)
 
     def _is_available(self, node: int) -> bool:
         is_ready = self._nodes.ready_or_connect(node)
@@ -59,15 +59,18 @@ class Fetcher:
 
     def _start(self, call: FetchCall) -> None:
         try:
+            self._fetches.sent(call)
             newest = self._nodes.node(call.node).connection().newest_version(ApiKey.FETCH)
             version = newest if call.version_max is None else min(newest, call.version_max)
             pending = self._nodes.ask_nowait(call.node, call.request(version), version)
+            pending.call_when_done(partial(self._received, call, pending))
         except (Disconnected, UnsupportedVersion) as error:
             log.warning("node %s: cannot fetch: %s", call.node, error)
             self._fetches.failed(call)
             self._lacks_node = True
-            return
-        pending.call_when_done(partial(self._received, call, pending))
+        except BaseException:  # an interrupt: whether the request was sent is unknown
+            self._fetches.failed(call)
+            raise
 
     def _received(self, call: FetchCall, pending: PendingResponse[FetchResponse]) -> None:
         with self._defect:

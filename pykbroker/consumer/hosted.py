@@ -15,7 +15,7 @@ from pykbroker.consumer.settings import ConsumerSettings
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.errors import ConsumerClosed, ConsumerTimeout
 from pykbroker.core.consumer.membership.steps import CallListener
-from pykbroker.core.consumer.records import FetchedColumns, ReadRecords
+from pykbroker.core.consumer.records import ReadRecords
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.background import BackgroundLoop, Future, LoopEnded
 from pykbroker.world.client_world import ClientWorld
@@ -26,8 +26,7 @@ from wire.records.column_reader import read_columns
 class HostedConsumer:
     """The common part of consumers for threads and for asyncio.
 
-    A poll in the background leaves its records in `unread`, from where the caller takes them. So no record is lost if
-    the caller gives up while a poll returns.
+    A poll in the background leaves its records in `unread`, from where the caller takes them.
     """
 
     def __init__(
@@ -80,32 +79,17 @@ class HostedConsumer:
     async def poll(
         self, timeout_s: float, records_max: int, cuts_batch: bool, among: Collection[TopicPartition] = ()
     ) -> CallListener | None:
-        """Wait for records as `ConsumerPoller.poll` does, and leave them in `unread`, in the background thread.
+        """Wait for records as `ConsumerPoller.poll` does, in the background thread.
 
         Return a call of the listener, which the caller has to answer by `answer`.
         """
-        if self.unread.has_parts(among):
-            return None
         deadline = trio.current_time() + timeout_s
-        found = await self.poller.poll(deadline, records_max, cuts_batch=cuts_batch, among=among)
-        if isinstance(found, CallListener):
-            return found
-        self.unread.parts += found
-        return None
+        return await self.poller.poll(deadline, records_max, cuts_batch=cuts_batch, among=among)
 
     def rewind(self) -> None:
         """Let the next poll return the unread records of an iteration as columns."""
-        if self.unread.records:
+        if self.unread.iterated():
             self.ask(self.shell.rewind)
-
-    def take(
-        self, records_max: int, *, cuts_batch: bool, among: Collection[TopicPartition] = ()
-    ) -> list[FetchedColumns]:
-        """Return the records that polls have left, of all partitions or `among` some."""
-        if cuts_batch:
-            return self.unread.take_parts(records_max, among)
-        found, self.unread.parts = self.unread.parts, []
-        return found
 
     def answer(self, step: CallListener, is_done: bool) -> None:
         """Answer a call of the listener in the background thread, with whether it returned without an error."""

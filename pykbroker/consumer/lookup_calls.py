@@ -55,7 +55,11 @@ class LookupCalls:
         return {each.name for each in found if each.name and not each.is_internal}
 
     async def _limited(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Return the result of a call, or raise ConsumerTimeout after `default_api_timeout_ms`."""
+        """Return the result of a call, or raise ConsumerTimeout after `default_api_timeout_ms`.
+
+        Raise ConsumerClosed after the end, and RuntimeError in a forked process.
+        """
+        self._shell.check_open()
         limit_ms = self._settings.default_api_timeout_ms
         with trio.move_on_after(limit_ms / 1000):
             return await function(*args)

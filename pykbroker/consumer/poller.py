@@ -8,7 +8,6 @@ import trio
 
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.membership.steps import CallListener, CommitOffsets, LeaveMode
-from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
 
 COLUMNS_ENOUGH = 10_000
@@ -30,7 +29,6 @@ class ConsumerPoller:
         step = await self.leave(LeaveMode.DEFAULT, "the consumer unsubscribed from all topics")
         if step is None:
             shell.subscription.unsubscribe()
-            shell.unread.keep_only(())
             shell.topics.follow()
         return step
 
@@ -62,12 +60,12 @@ class ConsumerPoller:
 
     async def poll(
         self, deadline: float, records_max: int, *, cuts_batch: bool = True, among: Collection[TopicPartition] = ()
-    ) -> list[FetchedColumns] | CallListener:
-        """Return the next records, of all partitions or `among` some, or none after a deadline of trio's clock.
+    ) -> CallListener | None:
+        """Wait until there are unread records, of all partitions or `among` some, or until a deadline of trio's clock.
 
-        If `cuts_batch` is false, the last batch is returned whole, which may be more records than `records_max`.
-        Return a call of the listener first, which the caller has to answer. As in Kafka, an empty list is returned
-        early if a position has moved over records that are not for the user.
+        If `cuts_batch` is false, the last batch becomes unread as a whole, with more records than `records_max`.
+        Return a call of the listener first, which the caller has to answer. As in Kafka, a poll ends early if a
+        position has moved over records that are not for the user.
 
         Raise ConsumerError, or ApiError, for an error that the user has to handle. The next call continues.
         """
@@ -84,12 +82,16 @@ class ConsumerPoller:
             if step is not None:
                 return step
             if not self._is_committing:
-                found = shell.fetches.buffer.collect(records_max, shell.now_ms(), cuts_batch=cuts_batch, among=among)
+                if shell.unread.has_parts(among):
+                    return None
+                has_progress = shell.fetches.buffer.collect(
+                    records_max, shell.now_ms(), cuts_batch=cuts_batch, among=among
+                )
                 shell.advance()  # a response that is used up makes room for the next one, also if it has no records
-                if found.parts or found.has_progress:
-                    return found.parts
+                if has_progress:
+                    return None
             if trio.current_time() >= deadline:
-                return []
+                return None
             wakes_at = deadline if shell.member is None else min(deadline, shell.member.step_at)
             with trio.move_on_at(wakes_at):
                 await shell.waiting.park()

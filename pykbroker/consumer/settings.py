@@ -95,6 +95,7 @@ class ConsumerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
             checks_crc=self.check_crcs,
             rack=self.client_rack,
             replica_ms_max=self.metadata_max_age_ms,
+            backoff_ms=self.retry_backoff_ms,
         )
 
     def lookups(self) -> LookupSettings:

@@ -23,7 +23,6 @@ from pykbroker.consumer.offset_lookups import OffsetLookups
 from pykbroker.consumer.positions import CommittedOffsets, PositionUpdates
 from pykbroker.consumer.settings import CONSUMER_PROTOCOL, ConsumerSettings
 from pykbroker.consumer.topics import ConsumerTopics
-from pykbroker.consumer.unread import UnreadRecords
 from pykbroker.core.consumer.commits import CommitIdentity, consumed
 from pykbroker.core.consumer.errors import ConsumerClosed, NoOffsetForPartition
 from pykbroker.core.consumer.fetching import ConsumerFetches
@@ -33,6 +32,7 @@ from pykbroker.core.consumer.offset_reset import ResetStrategy
 from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, FetchPosition
 from pykbroker.core.consumer.records import ReadRecords
 from pykbroker.core.consumer.subscription import ConsumerSubscription
+from pykbroker.core.consumer.unread import UnreadRecords
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.client_world import ClientWorld
@@ -52,9 +52,11 @@ class ConsumerShell:
     """The parts of one consumer, and what runs in the background. Everything runs in the trio thread."""
 
     def __init__(self, settings: ConsumerSettings, world: ClientWorld, reads: ReadRecords = read_columns) -> None:
-        self.settings, self.world, self.process = settings, world, OneProcess(settings.client_id)
+        self.settings, self.world = settings, world
         uniform = world.rng.uniform
-        self.subscription, self.unread = ConsumerSubscription(settings.reset), UnreadRecords()
+        self.subscription = ConsumerSubscription(settings.reset)
+        self.unread = UnreadRecords(self.subscription)
+        self.process = OneProcess(settings.client_id, self.unread.discard)
         self.interceptors = ConsumerInterceptors(settings.interceptors)
         self.nodes = Nodes(world.net, uniform, node_settings(settings, IN_FLIGHT_MAX))
         self.metadata = ClusterMetadata(self.nodes, uniform, metadata_settings(settings))
@@ -67,7 +69,7 @@ class ConsumerShell:
             excludes_internal=settings.exclude_internal_topics,
         )
         links = (self.nodes, self.metadata, self.topics)
-        self.fetches = ConsumerFetches(self.subscription, settings.fetching(), reads)
+        self.fetches = ConsumerFetches(self.subscription, self.unread, settings.fetching(), reads)
         self._defect = Defect(lambda: self._retry.set())
         self._fetcher = Fetcher(
             self.fetches, self.nodes, self.metadata, self.topics, arrived=self.changed, defect=self._defect
@@ -152,6 +154,7 @@ class ConsumerShell:
     def close_links(self) -> None:
         """Close the fetch sessions. The caller then cancels `run`."""
         self.is_closed = True
+        self.unread.discard()
         self._fetcher.close()
         self.interceptors.close()
         self.waiting.unpark_all()
@@ -179,6 +182,7 @@ class ConsumerShell:
                 await self._run_retries()
         finally:
             self._nursery, self.is_closed = None, True
+            self.unread.discard()
             self.waiting.unpark_all()
 
     async def _run_retries(self) -> None:
@@ -195,12 +199,14 @@ class ConsumerShell:
         self._is_due = True
         if self._is_advancing or self._nursery is None or self.is_closed or not self.nodes.is_running:
             return
-        self._is_advancing = True
-        with self._defect:
-            while self._is_due:
-                self._is_due = False
-                self._send_due(self._nursery)
-        self._is_advancing = False
+        try:
+            self._is_advancing = True
+            with self._defect:
+                while self._is_due:
+                    self._is_due = False
+                    self._send_due(self._nursery)
+        finally:
+            self._is_advancing = False
 
     def _send_due(self, nursery: trio.Nursery) -> None:
         # a listener, or a user who handles an error, may seek: nothing is looked up before
@@ -277,8 +283,8 @@ class ConsumerShell:
     def reset(self, partitions: Collection[TopicPartition], strategy: ResetStrategy) -> None:
         """Move to where a strategy says. The offset is looked up in the background."""
         for partition in partitions:
-            self.subscription[partition].request_reset(strategy)
-        self.unread.drop(partitions)
+            self.subscription[partition].move_by(strategy)
+        self.subscription.changed()
         self.advance()
 
     def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
@@ -292,14 +298,14 @@ class ConsumerShell:
 
     def rewind(self) -> None:
         """Move back to the unread records of an iteration, so that the next poll returns them as columns."""
-        for partition in {TopicPartition(each.topic, each.partition) for each in self.unread.records}:
+        for partition in self.unread.iterated():
             first = self.unread.first(partition)
-            assert first is not None, "the partition has unread records"
-            self.seek(partition, first)
+            if first is not None:
+                self.seek(partition, first)
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Move to an offset. The position is validated if the leader epoch of the record before it is given."""
-        state = self.subscription[partition]
-        self.unread.drop([partition])
-        state.seek_unvalidated(FetchPosition(offset, leader_epoch, self.topics.leader_of(partition)))
+        position = FetchPosition(offset, leader_epoch, self.topics.leader_of(partition))
+        self.subscription[partition].move(position)
+        self.subscription.changed()
         self.advance()

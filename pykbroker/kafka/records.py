@@ -8,12 +8,12 @@ from itertools import repeat
 from typing import Any
 
 from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.consumer.unread import Taken
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.errors import KafkaConfigurationError
 from pykbroker.kafka.structs import KafkaRecord
 from wire.records.record import Headers
 
-Rewind = Callable[[TopicPartition, int], None]
 Deserialize = Callable[[str, Any, bytes | None], Any]
 make_record: Callable[[tuple[Any, ...]], KafkaRecord] = partial(tuple.__new__, KafkaRecord)
 """KafkaRecord._make without its Python frame, which takes a third of the time of a record."""
@@ -34,21 +34,21 @@ def deserializer_of(name: str, deserializer: Any) -> Deserialize | None:
 
 
 class RecordReader:
-    """The deserializers of a consumer. `rewind` moves a partition back to a record that was not returned."""
+    """The deserializers of a consumer."""
 
-    def __init__(self, key: Any, value: Any, rewind: Rewind) -> None:
+    def __init__(self, key: Any, value: Any) -> None:
         self._key, self._value = deserializer_of("key_deserializer", key), deserializer_of("value_deserializer", value)
-        self._rewind = rewind
 
-    def by_partition(self, parts: Sequence[FetchedColumns]) -> dict[TopicPartition, list[KafkaRecord]]:
-        """Return the records of each partition.
+    def by_partition(self, taken: Taken) -> tuple[dict[TopicPartition, list[KafkaRecord]], Taken]:
+        """Return the records of each partition, and their parts.
 
         The error of a deserializer is raised if no other record is there. Until then, and after a seek past the record,
         the records before it are returned.
         """
         found: dict[TopicPartition, list[KafkaRecord]] = {}
         failures: dict[TopicPartition, Exception] = {}
-        for part in parts:
+        failed_at: dict[TopicPartition, int] = {}
+        for part in taken.columns:
             if part.partition in failures:
                 continue
             records = plain_records(part)
@@ -57,13 +57,13 @@ class RecordReader:
                     self._deserialize(records)
                 except Exception as error:  # noqa: BLE001 - it is raised when it is the turn of the record
                     failures[part.partition] = error
-                    self._rewind(part.partition, part.offsets[len(records)])
+                    failed_at[part.partition] = part.offsets[len(records)]
             if records:
                 found.setdefault(part.partition, []).extend(records)
         if not found:
             for failure in failures.values():
                 raise failure
-        return found
+        return found, taken.until(failed_at)
 
     def _deserialize(self, records: list[KafkaRecord]) -> None:
         """Deserialize records in their list. At an error, shorten the list to those before it, and raise the error."""

@@ -1,22 +1,24 @@
-"""The fetched records that the user has not taken yet, and the handling of errors of single partitions.
+"""The fetched records that no poll has taken yet, and the handling of errors of single partitions.
 
-1. Records are returned only from the position on. A response to an older position is dropped.
+1. Records are taken only from the position on. A response to an older position, or of an earlier era, is dropped.
 2. An error is raised only if no records precede it in the same poll; otherwise the next poll raises it.
 3. Records of a paused partition, and of those that a poll leaves out, wait in the buffer.
+4. A batch that cannot be read is fetched once more before its error is raised, and after a backoff when it was.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 from pykbroker.core.consumer.errors import ConsumerError, OffsetsOutOfRange, TopicsUnauthorized, UnreadableRecords
 from pykbroker.core.consumer.fetched import BYTES_ENOUGH, CompletedFetch
 from pykbroker.core.consumer.offset_reset import NO_RESET
 from pykbroker.core.consumer.partition_state import AssignedPartition, FetchState
+from pykbroker.core.consumer.position import FetchPosition
 from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.consumer.subscription import ConsumerSubscription
+from pykbroker.core.consumer.unread import UnreadPart, UnreadRecords
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
@@ -36,18 +38,14 @@ _IGNORED = {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR}
 """The errors after which the partition is simply fetched again."""
 
 
-class Collected(NamedTuple):
-    """The records of one poll, and whether a position moved, which control batches alone may also cause."""
-
-    parts: list[FetchedColumns]
-    has_progress: bool
-
-
 class FetchBuffer:
     """The completed fetches of a consumer, in the order of their arrival."""
 
-    def __init__(self, subscription: ConsumerSubscription, replica_ms_max: float) -> None:
-        self._subscription, self._replica_ms_max = subscription, replica_ms_max
+    def __init__(
+        self, subscription: ConsumerSubscription, unread: UnreadRecords, replica_ms_max: float, backoff_ms: float
+    ) -> None:
+        self._subscription, self._unread = subscription, unread
+        self._replica_ms_max, self._backoff_ms = replica_ms_max, backoff_ms
         self._waiting: deque[CompletedFetch] = deque()
         self._current: CompletedFetch | None = None
         self._is_metadata_stale = False
@@ -75,19 +73,19 @@ class FetchBuffer:
 
     def collect(
         self, records_max: int, now_ms: float, *, cuts_batch: bool = True, among: Collection[TopicPartition] = ()
-    ) -> Collected:
-        """Return up to `records_max` records, of all partitions or `among` some, and move the positions behind them.
+    ) -> bool:
+        """Move up to `records_max` records to the unread ones, of all partitions or `among` some.
 
-        If `cuts_batch` is false, the last batch is returned whole, which may be more records. As few as one batch is
-        returned if it has BYTES_ENOUGH bytes: a poll bounds memory by bytes as well as by records.
+        If `cuts_batch` is false, the last batch is moved whole, which may be more records. As few as one batch is moved
+        if it has BYTES_ENOUGH bytes: a poll bounds memory by bytes as well as by records. Return whether a position
+        moved, which control batches alone may also cause.
         """
-        found: list[FetchedColumns] = []
         left: list[CompletedFetch] = []
-        has_progress = False
+        has_parts = has_progress = False
         bytes_enough = BYTES_ENOUGH
         try:
             while records_max > 0 and bytes_enough > 0:
-                current = self._next(now_ms, may_drop=not found)
+                current = self._next(now_ms, may_drop=not has_parts)
                 if current is None:
                     break
                 state = self._subscription.get(current.partition)
@@ -96,17 +94,17 @@ class FetchBuffer:
                     self._current = None
                     continue
                 before = state.position if state is not None else None
-                for part in self._take(current, records_max, bytes_enough, cuts_batch=cuts_batch):
-                    found.append(part)
+                for part in self._take(current, records_max, bytes_enough, now_ms, cuts_batch=cuts_batch):
+                    has_parts = has_progress = True
                     records_max -= len(part)
                     bytes_enough -= part.columns.content_bytes
                 has_progress = has_progress or (state is not None and state.position != before)
         except (ConsumerError, ApiError):
-            if not found:
+            if not has_parts:
                 raise
         finally:
             self._waiting.extend(left)
-        return Collected(found, has_progress)
+        return has_progress
 
     def _next(self, now_ms: float, *, may_drop: bool) -> CompletedFetch | None:
         """Return the response to take records from, or None if there is none.
@@ -130,22 +128,28 @@ class FetchBuffer:
         return self._current
 
     def _take(
-        self, completed: CompletedFetch, records_max: int, bytes_enough: int, *, cuts_batch: bool
+        self, completed: CompletedFetch, records_max: int, bytes_enough: int, now_ms: float, *, cuts_batch: bool
     ) -> Iterator[FetchedColumns]:
-        """Yield records that are next in line, and move the position behind each part. Drop other records."""
+        """Yield records that are next in line, once they are among the unread ones. Drop other records."""
         state = self._subscription.get(completed.partition)
-        position = None if state is None else state.position
         is_fetchable = self._subscription.is_fetchable(completed.partition)
-        if state is None or position is None or not is_fetchable or position.offset != completed.next_offset:
+        if state is None or not is_fetchable or not completed.fits(state):
             completed.drain()
         else:
+            assert state.position is not None, "a response that fits has the offset of a position"
+            before, era = state.position, state.era
             try:
                 for part in completed.take(records_max, cuts_batch=cuts_batch, bytes_enough=bytes_enough):
-                    state.advance(completed.next_offset, completed.last_epoch)
+                    after = FetchPosition(completed.next_offset, completed.last_epoch, before.leader)
+                    self._unread.add(UnreadPart(part, state, before, after, era))
+                    before = after
                     yield part
-            finally:
-                if completed.next_offset > position.offset:
-                    state.advance(completed.next_offset, completed.last_epoch)
+            except UnreadableRecords:
+                _pass_over_the_rest(completed, state)
+                if self._is_damaged_again(completed, state, now_ms):
+                    raise
+            # An interrupt skips this: the response then does not fit, and its rest is fetched again.
+            _pass_over_the_rest(completed, state)
         if completed.is_drained and completed.bytes_read:
             self._subscription.move_to_end(completed.partition)
 
@@ -157,9 +161,13 @@ class FetchBuffer:
             return False
         if data.error_code:
             self._subscription.move_to_end(partition)
-            self._handle_error(completed, state, data.error_code)
+            try:
+                self._handle_error(completed, state, data.error_code, now_ms)
+            except (ConsumerError, ApiError):
+                state.fetch_at_ms = now_ms + self._backoff_ms
+                raise
             return False
-        if state.position is None or state.position.offset != completed.next_offset:
+        if not completed.fits(state):
             return False
         _update_offsets(state, data)
         if data.preferred_read_replica >= 0:
@@ -167,7 +175,16 @@ class FetchBuffer:
         completed.is_checked = True
         return True
 
-    def _handle_error(self, completed: CompletedFetch, state: AssignedPartition, code: int) -> None:
+    def _is_damaged_again(self, completed: CompletedFetch, state: AssignedPartition, now_ms: float) -> bool:
+        """Drop a response that cannot be read. Return whether that is the user's to know, since it was so before."""
+        completed.drain()
+        if state.damaged_offset != completed.next_offset:
+            state.damaged_offset = completed.next_offset
+            return False
+        state.fetch_at_ms = now_ms + self._backoff_ms
+        return True
+
+    def _handle_error(self, completed: CompletedFetch, state: AssignedPartition, code: int, now_ms: float) -> None:
         """Handle the error of a partition. Raise it if the user has to act."""
         partition, offset = completed.partition, completed.next_offset
         if code in _STALE_METADATA:
@@ -180,7 +197,8 @@ class FetchBuffer:
         elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise TopicsUnauthorized([partition.topic])
         elif code == ErrorCode.CORRUPT_MESSAGE:
-            raise UnreadableRecords(partition, offset, "the broker found it corrupt")
+            if self._is_damaged_again(completed, state, now_ms):
+                raise UnreadableRecords(partition, offset, "the broker found it corrupt")
         elif code not in _IGNORED:
             raise ApiError(error_code(code), f"Unexpected error while fetching {partition} at offset {offset}")
 
@@ -190,6 +208,12 @@ class FetchBuffer:
             message = f"Fetch position {state.position.offset} is out of range for partition {partition}"
             raise OffsetsOutOfRange({partition: state.position.offset}, message)
         state.request_reset(self._subscription.reset)
+
+
+def _pass_over_the_rest(completed: CompletedFetch, state: AssignedPartition) -> None:
+    """Move the position over what a response has for no user."""
+    if state.position is not None and completed.next_offset > state.position.offset:
+        state.advance(completed.next_offset, completed.last_epoch)
 
 
 def _update_offsets(state: AssignedPartition, data: PartitionData) -> None:

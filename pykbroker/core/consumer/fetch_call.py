@@ -27,6 +27,8 @@ class FetchSettings(msgspec.Struct, frozen=True):
     rack: str = ""
     replica_ms_max: float = 300_000
     """The time after which a preferred read replica is forgotten: `metadata.max.age.ms`."""
+    backoff_ms: float = 100
+    """The time after an error of a partition before it is fetched again: `retry.backoff.ms`."""
 
 
 class FetchCall:

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from pykbroker.core.consumer.errors import UnreadableRecords
+from pykbroker.core.consumer.partition_state import AssignedPartition
 from pykbroker.core.consumer.position import NO_EPOCH
 from pykbroker.core.consumer.records import CREATE_TIME, LOG_APPEND_TIME, FetchedColumns, ReadRecords, RecordColumns
 from pykbroker.core.errors import again
@@ -48,7 +49,8 @@ class CompletedFetch:
     """The fetched records of one partition.
 
     `next_offset` is the offset that follows the records that were taken. `last_epoch` is the leader epoch of the last
-    batch that was read, or -1. Aborted transactions are only hidden with `isolation.level=read_committed`.
+    batch that was read, or -1. `era` is that of the partition when it was asked for. Aborted transactions are only
+    hidden with `isolation.level=read_committed`.
     """
 
     def __init__(
@@ -59,8 +61,10 @@ class CompletedFetch:
         *,
         committed: bool,
         checks_crc: bool,
+        era: object = None,
         reads: ReadRecords = read_columns,
     ) -> None:
+        self.era = era
         self.partition, self.data = partition, data
         self.next_offset, self.last_epoch = offset, NO_EPOCH
         self.is_checked = self.is_drained = False
@@ -78,6 +82,11 @@ class CompletedFetch:
     def records_bytes(self) -> int:
         """Return the size of the records in the response."""
         return len(self.data.records or b"")
+
+    def fits(self, state: AssignedPartition) -> bool:
+        """Whether the records that are next in line are those at the position, and of its era."""
+        position = state.position
+        return position is not None and position.offset == self.next_offset and self.era is state.era
 
     def drain(self) -> None:
         """Drop the records that were not taken."""

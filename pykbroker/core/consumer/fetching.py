@@ -18,6 +18,7 @@ from pykbroker.core.consumer.fetched import CompletedFetch
 from pykbroker.core.consumer.position import PartitionLeader
 from pykbroker.core.consumer.records import ReadRecords
 from pykbroker.core.consumer.subscription import ConsumerSubscription
+from pykbroker.core.consumer.unread import UnreadRecords
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse
@@ -32,10 +33,14 @@ IsOnline = Callable[[TopicPartition, int], bool]
 
 
 class FetchPlan(NamedTuple):
-    """The Fetch requests to send now, and whether metadata has to be refreshed to fetch all partitions."""
+    """The Fetch requests to send now, and whether metadata has to be refreshed to fetch all partitions.
+
+    `is_delayed` says that a partition is fetched later, after a backoff.
+    """
 
     calls: list[FetchCall]
     is_metadata_stale: bool
+    is_delayed: bool
 
 
 class FetchNews(NamedTuple):
@@ -49,9 +54,13 @@ class ConsumerFetches:
     """The Fetch requests of a consumer. Responses go into the buffer, from which the user's records are taken."""
 
     def __init__(
-        self, subscription: ConsumerSubscription, settings: FetchSettings, reads: ReadRecords = read_columns
+        self,
+        subscription: ConsumerSubscription,
+        unread: UnreadRecords,
+        settings: FetchSettings,
+        reads: ReadRecords = read_columns,
     ) -> None:
-        self.buffer = FetchBuffer(subscription, settings.replica_ms_max)
+        self.buffer = FetchBuffer(subscription, unread, settings.replica_ms_max, settings.backoff_ms)
         self._subscription, self._settings, self._reads = subscription, settings, reads
         self._sessions: dict[int, NodeFetchSession] = {}
         self._in_flight: set[int] = set()
@@ -59,12 +68,18 @@ class ConsumerFetches:
     def due(
         self, topic_id_of: TopicIds, is_online: IsOnline, is_available: Callable[[int], bool], now_ms: float
     ) -> FetchPlan:
-        """Return the requests to send. A broker that is not available, because it cannot be connected, gets none."""
+        """Return the requests to send. A broker that is not available, because it cannot be connected, gets none.
+
+        The caller calls `sent` for each request before it sends it.
+        """
         buffered = self.buffer.partitions
         by_node: dict[int, dict[TopicPartition, PartitionFetch]] = {}
-        is_stale, busy = False, set(self._in_flight)
+        is_stale, is_delayed, busy = False, False, set(self._in_flight)
         for partition in self._subscription.partitions:
             if not self._subscription.is_fetchable(partition):
+                continue
+            if now_ms < self._subscription[partition].fetch_at_ms:
+                is_delayed = True
                 continue
             node = self._node(partition, is_online, now_ms)
             if node is None:
@@ -78,8 +93,14 @@ class ConsumerFetches:
             for node, partitions in by_node.items()
             if node not in busy and is_available(node)
         ]
-        self._in_flight.update(call.node for call in calls)
-        return FetchPlan(calls, is_stale or self.buffer.take_stale())
+        return FetchPlan(calls, is_stale or self.buffer.take_stale(), is_delayed)
+
+    def sent(self, call: FetchCall) -> None:
+        """Note that a request is in flight, until `received` or `failed`."""
+        self._in_flight.add(call.node)
+        for partition in call.partitions:
+            if state := self._subscription.get(partition):
+                state.asked_era = state.era
 
     def received(self, call: FetchCall, response: FetchResponse) -> FetchNews:
         """Buffer a response."""
@@ -89,6 +110,7 @@ class ConsumerFetches:
             return FetchNews({}, response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         settings = self._settings
         for partition, asked, data in parts:
+            state = self._subscription.get(partition)
             self.buffer.add(
                 CompletedFetch(
                     partition,
@@ -96,6 +118,7 @@ class ConsumerFetches:
                     data,
                     committed=settings.is_committed,
                     checks_crc=settings.checks_crc,
+                    era=None if state is None else state.asked_era,
                     reads=self._reads,
                 )
             )

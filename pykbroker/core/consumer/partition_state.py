@@ -20,13 +20,19 @@ class FetchState(Enum):
 class AssignedPartition:
     """An assigned partition. The offsets of its log are None until a response has them.
 
-    `is_revoking` and `awaits_listener` stop fetching while a rebalance listener is to be called.
+    `is_revoking` and `awaits_listener` stop fetching while a rebalance listener is to be called. `era` stands for the
+    time since the last move by the user: what was fetched in an earlier one is stale. `asked_era` is that of the last
+    request.
     """
 
     __slots__ = (
         "_replica",
         "_replica_until_ms",
+        "asked_era",
         "awaits_listener",
+        "damaged_offset",
+        "era",
+        "fetch_at_ms",
         "high_watermark",
         "is_paused",
         "is_revoking",
@@ -42,7 +48,11 @@ class AssignedPartition:
         self.state = FetchState.INITIALIZING
         self.position: FetchPosition | None = None
         self.reset: ResetStrategy | None = None
-        self.retry_at_ms = 0.0
+        self.era = self.asked_era = object()
+        self.retry_at_ms = self.fetch_at_ms = 0.0
+        """The times before which no offset is looked up, and no record fetched, since the last request failed."""
+        self.damaged_offset: int | None = None
+        """The offset of a batch that could not be read, once or more often."""
         self.is_paused = self.is_revoking = self.awaits_listener = False
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
@@ -78,6 +88,20 @@ class AssignedPartition:
     def request_reset(self, strategy: ResetStrategy) -> None:
         """Drop the position, and wait for the offset that the strategy selects."""
         self.state, self.position, self.reset, self.retry_at_ms = FetchState.AWAIT_RESET, None, strategy, 0.0
+
+    def move(self, position: FetchPosition) -> None:
+        """Move to where the user says, which begins an era. The position is validated as in `seek_unvalidated`."""
+        validates = position.epoch != NO_EPOCH and position.leader.epoch != NO_EPOCH
+        state, era = FetchState.AWAIT_VALIDATION if validates else FetchState.FETCHING, object()
+        # No function is called between these stores: an interrupt finds either none or all of them done.
+        self.state, self.position, self.reset, self.retry_at_ms = state, position, None, 0.0
+        self.era, self.damaged_offset, self.fetch_at_ms = era, None, 0.0
+
+    def move_by(self, strategy: ResetStrategy) -> None:
+        """Reset to where the user says. An era begins."""
+        state, era = FetchState.AWAIT_RESET, object()
+        self.state, self.position, self.reset, self.retry_at_ms = state, None, strategy, 0.0
+        self.era, self.damaged_offset, self.fetch_at_ms = era, None, 0.0
 
     def advance(self, offset: int, epoch: int) -> None:
         """Move past records that the user receives. `epoch` is the leader epoch of the last of them."""

@@ -48,6 +48,8 @@ class ConsumerSubscription:
         self.assignment_id = 0
         self._matches: Matches | None = None
         self._partitions: dict[TopicPartition, AssignedPartition] = {}
+        self.changed: Callable[[], None] = lambda: None
+        """A function to call after each change of the topics or the partitions, and after each move by the user."""
 
     # ---- what the user asks for
 
@@ -127,6 +129,7 @@ class ConsumerSubscription:
         for partition in partitions:
             if state := self._partitions.get(partition):
                 state.is_revoking = True
+        self.changed()
 
     # ---- partitions
 
@@ -146,13 +149,9 @@ class ConsumerSubscription:
         return state
 
     def is_fetchable(self, partition: TopicPartition) -> bool:
-        """Whether records of the partition may be fetched and returned.
-
-        A topic that is no longer subscribed is not fetched, even before the group takes its partitions away.
-        """
+        """Whether records of the partition may be fetched and returned."""
         state = self._partitions.get(partition)
-        is_subscribed = self.kind is not SubscriptionKind.TOPICS or partition.topic in self.topics
-        return state is not None and is_subscribed and state.is_fetchable
+        return state is not None and is_subscribed(self, partition.topic) and state.is_fetchable
 
     def waiting(self, state: FetchState, now_ms: float) -> Iterator[tuple[TopicPartition, AssignedPartition]]:
         """Yield the partitions in this state whose backoff is over."""
@@ -205,12 +204,14 @@ class ConsumerSubscription:
 
     def _set_topics(self, topics: Iterable[str]) -> bool:
         before, self.topics = self.topics, frozenset(topics)
+        self.changed()
         return before != self.topics
 
     def _set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         self.assignment_id += 1
         old = self._partitions
         self._partitions = {partition: old.get(partition) or AssignedPartition() for partition in partitions}
+        self.changed()
 
 
 def checked_names(topics: Iterable[str]) -> list[str]:
@@ -220,3 +221,8 @@ def checked_names(topics: Iterable[str]) -> list[str]:
         if not isinstance(name, str):
             raise TypeError(f"the topic {name!r} is of type {type(name).__name__}: pass its name as str")
     return names
+
+
+def is_subscribed(subscription: ConsumerSubscription, topic: str) -> bool:
+    """Whether partitions of a topic may be read. If not, the group takes them away only with the next rebalance."""
+    return subscription.kind is not SubscriptionKind.TOPICS or topic in subscription.topics

@@ -7,9 +7,11 @@ import itertools
 import re
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from inspect import iscoroutine
+from itertools import chain
 from math import inf
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +22,7 @@ from pykbroker.consumer.poller import COLUMNS_ENOUGH
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.consumer.unread import Taken
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.topic_partition import TopicPartition
@@ -52,11 +55,7 @@ class KafkaConsumer(PartitionCalls):
         config = consumer_configs(configs)
         if config["client_id"] is None:
             config["client_id"] = f"pykbroker-consumer-{next(client_numbers)}"
-        reader = RecordReader(
-            config["key_deserializer"],
-            config["value_deserializer"],
-            lambda partition, offset: hosted.ask(hosted.calls.seek, partition, offset),
-        )
+        reader = RecordReader(config["key_deserializer"], config["value_deserializer"])
         checked_topics(topics)
         with configuration_errors():
             hosted = HostedConsumer(consumer_settings(consumer_settings_of(config)))
@@ -152,10 +151,17 @@ class KafkaConsumer(PartitionCalls):
             raise ValueError("max_records must be positive")
         if self._is_closed:
             raise IllegalStateError("KafkaConsumer is closed")
-        found: dict[TopicPartition, list[KafkaRecord]] = {}
-        for record in self._unread.take(limit):  # those that an iteration has left
-            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
-        return found or self._reader.by_partition(self._poll(timeout_ms / 1000, limit, cuts_batch=True))
+        unread = self._unread
+        records, left = unread.choose(limit)  # those that an iteration has left
+        if records:
+            found: dict[TopicPartition, list[KafkaRecord]] = {}
+            for record in records:
+                found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+            unread.records = left  # no call is between this line and the end, so that nothing is lost by an interrupt
+            return found
+        found, taken = self._reader.by_partition(self._poll(timeout_ms / 1000, limit, cuts_batch=True))
+        unread.parts = taken.left
+        return found
 
     def poll_columns(self, timeout_ms: float = 0, max_records: int | None = None) -> list[FetchedColumns]:
         """Return the next records as columns, one item for each batch. kafka-python lacks this method.
@@ -164,9 +170,12 @@ class KafkaConsumer(PartitionCalls):
         """
         with kafka_errors():
             self._hosted.rewind()
-        return self._poll(timeout_ms / 1000, max_records or COLUMNS_ENOUGH, cuts_batch=max_records is not None)
+        taken = self._poll(timeout_ms / 1000, max_records or COLUMNS_ENOUGH, cuts_batch=max_records is not None)
+        found = taken.columns
+        self._unread.parts = taken.left
+        return found
 
-    def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
+    def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> Taken:
         deadline = time.monotonic() + timeout_s
         self._call_back()
         while True:
@@ -175,8 +184,8 @@ class KafkaConsumer(PartitionCalls):
             if step is not None:
                 self._call_listener(step)
                 continue
-            found = self._hosted.take(records_max, cuts_batch=cuts_batch)
-            if found or left <= 0:
+            found = self._unread.take(records_max, cuts_batch=cuts_batch)
+            if found.parts or left <= 0:
                 return found
 
     def __iter__(self) -> Iterator[KafkaRecord]:
@@ -184,23 +193,28 @@ class KafkaConsumer(PartitionCalls):
 
     def __next__(self) -> KafkaRecord:
         """Return the next record. Raise StopIteration after `consumer_timeout_ms` without one."""
-        if not self._unread.records:
-            self._fill()
-        record: KafkaRecord = self._unread.records.popleft()
+        records = self._unread.records or self._refill()
+        record: KafkaRecord = records[0]
+        del records[0]  # not by a call, after which an interrupt could come
         return record
 
-    def _fill(self) -> None:
-        """Wait for records of the iteration. Raise StopIteration without one."""
+    def _refill(self) -> deque[KafkaRecord]:
+        """Return the records of the iteration, after a poll if there are none. Raise StopIteration without one."""
         if self._is_closed:
             raise StopIteration("KafkaConsumer closed")
+        unread = self._unread
+        unread.restore()
+        if unread.records:
+            return unread.records
         timeout_ms = self.config["consumer_timeout_ms"]
-        parts = self._poll(
+        taken = self._poll(
             inf if timeout_ms < 0 else timeout_ms / 1000, self.config["max_poll_records"], cuts_batch=True
         )
-        for records in self._reader.by_partition(parts).values():
-            self._unread.records.extend(records)
-        if not self._unread.records:
+        found, taken = self._reader.by_partition(taken)
+        records = unread.iterate(taken, chain.from_iterable(found.values()))
+        if not records:
             raise StopIteration
+        return records
 
     def _call_listener(self, step: CallListener) -> None:
         is_done = False

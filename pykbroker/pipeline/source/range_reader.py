@@ -65,10 +65,10 @@ class RangeReader:
         position = found.start
         while position < found.end:
             position = self._next_position(position)
-            polled = hosted.take(ROWS_ENOUGH, cuts_batch=False)
+            polled, hosted.unread.parts = hosted.unread.take(ROWS_ENOUGH, cuts_batch=False)
             if position < found.end:
                 self._begin_poll()
-            yield from portions([part for each in polled if (part := _until(each, found.end))])
+            yield from portions([part for each in polled if (part := _until(each.columns, found.end))])
 
     def _begin_poll(self) -> None:
         hosted = self._hosted

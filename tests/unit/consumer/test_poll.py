@@ -131,17 +131,26 @@ def break_last_byte(data: Any) -> None:
     data.records = bytes(data.records[:-1]) + bytes([data.records[-1] ^ 1])
 
 
-async def test_a_damaged_batch_is_raised_until_the_user_seeks_past_it(autojump_clock, consuming: Consuming) -> None:
+async def test_one_damaged_response_is_fetched_once_more(autojump_clock, consuming: Consuming) -> None:
     consuming.append(b"a", b"b")
-    consuming.change_fetched(break_last_byte, times=2)
+    consuming.change_fetched(break_last_byte, times=1)
     async with consuming.consumer("topic") as consumer:
-        for offset in (0, 1):
+        assert await values_of(consumer, 2) == [b"a", b"b"]
+
+
+async def test_a_damaged_batch_is_raised_once_in_a_backoff_until_the_user_seeks(
+    autojump_clock, consuming: Consuming
+) -> None:
+    consuming.append(b"a", b"b")
+    consuming.change_fetched(break_last_byte, times=4)
+    async with consuming.consumer("topic", retry_backoff_ms=1000) as consumer:
+        for _ in range(3):
             with pytest.raises(UnreadableRecords, match="seek past the record") as raised:
                 await consumer.poll(PATIENCE_S)
-            assert await consumer.position(consuming.partitions[0]) == raised.value.offset == offset
-            consumer.seek(raised.value.partition, offset + 1)
-        consuming.append(b"c")
-        assert await values_of(consumer, 1) == [b"c"]
+            assert await consumer.position(consuming.partitions[0]) == raised.value.offset == 0
+        assert consuming.elapsed() >= 2
+        consumer.seek(raised.value.partition, 0)
+        assert await values_of(consumer, 2) == [b"a", b"b"]
 
 
 async def test_without_a_reset_policy_a_new_consumer_has_no_position(autojump_clock, consuming: Consuming) -> None:

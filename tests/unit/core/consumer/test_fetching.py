@@ -17,6 +17,7 @@ from pykbroker.core.consumer.partition_state import FetchState
 from pykbroker.core.consumer.position import FetchPosition, PartitionLeader
 from pykbroker.core.consumer.records import ConsumerRecord
 from pykbroker.core.consumer.subscription import ConsumerSubscription
+from pykbroker.core.consumer.unread import UnreadRecords
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.core.consumer.fetch_broker import VERSION, FetchBroker, Log, topic_id
@@ -27,7 +28,7 @@ from wire.records.builder import BatchBuilder
 from wire.records.column_reader import read_columns
 from wire.records.compression import Codec
 
-NODE = 7
+NODE, BACKOFF_MS = 7, FetchSettings().backoff_ms
 LEADER = PartitionLeader(NODE, 3)
 A, B, C = (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0))
 
@@ -44,14 +45,18 @@ class Reader:
 
     def __post_init__(self) -> None:
         self.subscription = ConsumerSubscription(self.reset)
+        self.unread = UnreadRecords(self.subscription)
         self.subscription.assign(self.partitions)
         for partition in self.partitions:
             self.broker.logs[partition] = Log()
             self.subscription[partition].seek(FetchPosition(0, -1, LEADER))
-        self.fetching = ConsumerFetches(self.subscription, self.settings)
+        self.fetching = ConsumerFetches(self.subscription, self.unread, self.settings)
 
     def due(self, now_ms: float = 0.0):
-        return self.fetching.due(topic_id, lambda partition, node: node == NODE, lambda node: True, now_ms)
+        plan = self.fetching.due(topic_id, lambda partition, node: node == NODE, lambda node: True, now_ms)
+        for call in plan.calls:
+            self.fetching.sent(call)
+        return plan
 
     def fetch(self, now_ms: float = 0.0) -> None:
         for call in self.due(now_ms).calls:
@@ -59,9 +64,11 @@ class Reader:
             self.requests.append(request)
             self.fetching.received(call, self.broker.fetch(request))
 
-    def poll(self, records_max: int = 1 << 30) -> list[ConsumerRecord]:
-        collected = self.fetching.buffer.collect(records_max, 0.0)
-        return [record for part in collected.parts for record in part.records()]
+    def poll(self, records_max: int = 1 << 30, now_ms: float = 0.0) -> list[ConsumerRecord]:
+        self.fetching.buffer.collect(records_max, now_ms)
+        taken = self.unread.take(records_max)
+        self.unread.parts = taken.left
+        return [record for part in taken.columns for record in part.records()]
 
     def values(self, records_max: int = 1 << 30) -> list[bytes | None]:
         self.fetch()
@@ -342,28 +349,88 @@ def test_an_unexpected_error_is_raised_with_its_code() -> None:
         reader.values()
 
 
-def damaged_batch(offset: int) -> bytes:
+def whole_batch(offset: int) -> bytes:
     builder = BatchBuilder(base_offset=offset)
     builder.append(None, b"value", (), 1000)
-    batch = bytearray(builder.build())
+    return bytes(builder.build())
+
+
+def damaged_batch(offset: int) -> bytes:
+    batch = bytearray(whole_batch(offset))
     batch[-2] ^= 1
     return bytes(batch)
 
 
-def test_a_batch_with_a_wrong_crc_is_an_error_until_the_user_seeks_past_it() -> None:
+def damaged_reader() -> Reader:
+    """Return a consumer whose log has two records, a damaged batch of one, and another record."""
     reader = Reader([A])
     log = reader.broker.logs[A]
     log.append(2)
     log.batches.append(damaged_batch(2))
     log.end = 3
     log.append(1)
+    return reader
+
+
+def test_a_batch_with_a_wrong_crc_is_an_error_until_the_user_seeks_past_it() -> None:
+    reader = damaged_reader()
     assert reader.values() == [b"0", b"1"]
-    for _ in range(2):
-        with pytest.raises(UnreadableRecords, match="seek past the record"):
-            reader.poll()
-    reader.subscription[A].seek(FetchPosition(3, -1, LEADER))
-    assert reader.poll() == []
+    for now_ms in (0.0, BACKOFF_MS):
+        reader.fetch(now_ms)
+        with pytest.raises(UnreadableRecords, match="seek past the record") as raised:
+            reader.poll(now_ms=now_ms)
+        assert (raised.value.offset, reader.subscription[A].position.offset) == (2, 2)
+    reader.subscription[A].move(FetchPosition(3, -1, LEADER))
     assert reader.values() == [b"3"]
+
+
+def test_a_response_that_cannot_be_read_is_fetched_once_more_before_it_is_an_error() -> None:
+    reader = damaged_reader()
+    whole = Log()
+    whole.append(4)
+    assert reader.values() == [b"0", b"1"]
+    reader.broker.logs[A] = whole
+    assert reader.values() == [b"2", b"3"]
+
+
+def test_after_its_error_a_partition_is_fetched_again_once_the_backoff_is_over() -> None:
+    reader = damaged_reader()
+    assert reader.values() == [b"0", b"1"]
+    reader.fetch()
+    with pytest.raises(UnreadableRecords):
+        reader.poll()
+    assert reader.poll() == []
+    for now_ms, calls in ((BACKOFF_MS - 0.1, 0), (BACKOFF_MS, 1)):
+        plan = reader.due(now_ms)
+        assert (len(plan.calls), plan.is_delayed) == (calls, not calls)
+
+
+def test_after_the_error_of_a_damaged_batch_a_healed_log_is_read_on() -> None:
+    reader = damaged_reader()
+    assert reader.values() == [b"0", b"1"]
+    reader.fetch()
+    with pytest.raises(UnreadableRecords):
+        reader.poll()
+    reader.broker.logs[A].batches[1] = whole_batch(2)
+    reader.fetch(BACKOFF_MS)
+    assert [each.offset for each in reader.poll()] == [2, 3]
+
+
+@pytest.mark.parametrize("arrives_before", [True, False])
+def test_what_was_fetched_before_a_seek_is_stale_even_at_the_same_offset(arrives_before: bool) -> None:
+    reader = Reader([A])
+    reader.broker.errors[A] = PartitionData(records=damaged_batch(0), high_watermark=1)
+    reader.broker.logs[A].append(1)
+    [call] = reader.due().calls
+    response = reader.broker.fetch(call.request(VERSION))
+    if arrives_before:
+        reader.fetching.received(call, response)
+    reader.subscription[A].move(FetchPosition(0, -1, LEADER))
+    if not arrives_before:
+        reader.fetching.received(call, response)
+    assert reader.poll() == []
+    assert reader.subscription[A].damaged_offset is None
+    assert reader.values() == [b"0"]
 
 
 def test_a_wrong_crc_is_ignored_without_check_crcs() -> None:
@@ -375,17 +442,20 @@ def test_a_wrong_crc_is_ignored_without_check_crcs() -> None:
 
 def test_records_without_a_complete_batch_are_an_error() -> None:
     reader = Reader([A])
-    reader.broker.errors[A] = PartitionData(records=b"x" * 30, high_watermark=1)
+    for _ in range(2):
+        assert reader.poll() == []
+        reader.broker.errors[A] = PartitionData(records=b"x" * 30, high_watermark=1)
+        reader.fetch()
     with pytest.raises(UnreadableRecords, match="30 bytes without a complete batch"):
-        reader.values()
+        reader.poll()
 
 
 def test_a_control_batch_alone_moves_the_position() -> None:
     reader = Reader([A])
     reader.broker.logs[A].finish(1, commit=True)
     reader.fetch()
-    collected = reader.fetching.buffer.collect(500, 0.0)
-    assert (collected.parts, collected.has_progress) == ([], True)
+    assert reader.fetching.buffer.collect(500, 0.0)
+    assert not reader.unread.has_parts()
     assert reader.subscription[A].position.offset == 1
 
 

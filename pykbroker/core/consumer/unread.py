@@ -1,0 +1,237 @@
+"""The records that have left the buffer, and that the user has not received yet. They do not count as processed.
+
+1. A record leaves one place only when it is in the next: it is here before the position moves past it, and goes when
+   the call that returns it has nothing left to do. An interrupt at any time loses and doubles no record.
+2. A record belongs to an era of its partition. A seek, a reset by the user and the end of the assignment end the era.
+3. The thread of the user takes records. The trio thread only adds parts, and sets records aside.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from itertools import chain
+from typing import Any, NamedTuple
+
+from pykbroker.core.consumer.partition_state import AssignedPartition
+from pykbroker.core.consumer.position import CommittedOffset, FetchPosition
+from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.consumer.subscription import ConsumerSubscription, is_subscribed
+from pykbroker.core.topic_partition import TopicPartition
+
+
+class UnreadPart:
+    """Columns with the positions before and behind them. `is_passed` says that the position has moved behind them."""
+
+    __slots__ = ("after", "before", "columns", "era", "is_passed", "state")
+
+    def __init__(
+        self,
+        columns: FetchedColumns,
+        state: AssignedPartition,
+        before: FetchPosition,
+        after: FetchPosition,
+        era: object,
+        *,
+        is_passed: bool = False,
+    ) -> None:
+        self.columns, self.state, self.era = columns, state, era
+        self.before, self.after, self.is_passed = before, after, is_passed
+
+    def pass_over(self) -> None:
+        """Move the position behind the columns, unless that was done, or the position is elsewhere by now."""
+        if not self.is_passed:
+            position = self.state.position
+            if position is not None and position.offset == self.before.offset and self.era is self.state.era:
+                self.state.position = self.after._replace(leader=position.leader)
+            self.is_passed = True
+
+    def split(self, count: int) -> tuple[UnreadPart, UnreadPart]:
+        """Return the first records, and the others."""
+        columns, era = self.columns, self.era
+        middle = FetchPosition(columns.offsets[count - 1] + 1, columns.leader_epoch, self.before.leader)
+        first, rest = columns.slice(0, count), columns.slice(count, len(columns))
+        return (
+            UnreadPart(first, self.state, self.before, middle, era, is_passed=True),
+            UnreadPart(rest, self.state, middle, self.after, era, is_passed=True),
+        )
+
+
+class Taken(NamedTuple):
+    """Parts for the user, and those that stay. The caller stores the latter in `parts` when it returns the former."""
+
+    parts: list[UnreadPart]
+    left: list[UnreadPart]
+
+    @property
+    def columns(self) -> list[FetchedColumns]:
+        """Return the columns of the parts for the user."""
+        return [part.columns for part in self.parts]
+
+    def until(self, failures: dict[TopicPartition, int]) -> Taken:
+        """Return these parts without the records of partitions from an offset on, which stay."""
+        if not failures:
+            return self
+        taken: list[UnreadPart] = []
+        left: list[UnreadPart] = []
+        for part in self.parts:
+            offsets = part.columns.offsets
+            failed_at = failures.get(part.columns.partition, offsets[-1] + 1)
+            count = sum(offset < failed_at for offset in offsets)
+            if count == len(offsets):
+                taken.append(part)
+            elif not count:
+                left.append(part)
+            else:
+                first, rest = part.split(count)
+                taken.append(first)
+                left.append(rest)
+        return Taken(taken, left + self.left)
+
+
+class UnreadRecords:
+    """The next records of an iteration, and the parts behind them.
+
+    A caller takes the first of `records`, and otherwise stores `records` and `parts` as a whole.
+    """
+
+    def __init__(self, subscription: ConsumerSubscription) -> None:
+        self._subscription = subscription
+        self.records: deque[Any] = deque()
+        """The records of an iteration, all of which may be returned."""
+        self.parts: list[UnreadPart] = []
+        self._aside: deque[Any] = deque()
+        """The records of the iteration that may be stale, or that may not be returned now."""
+        self._eras: dict[TopicPartition, object] = {}
+        """The eras of the records of an iteration."""
+        self._arrived: deque[UnreadPart] = deque()
+        """The parts that polls have left for the thread of the user."""
+        subscription.changed = self._set_aside
+
+    # ---- the trio thread
+
+    def add(self, part: UnreadPart) -> None:
+        """Append a part, and then move the position behind it."""
+        self._arrived.append(part)
+        part.pass_over()
+
+    def offsets(self, positions: dict[TopicPartition, CommittedOffset]) -> dict[TopicPartition, CommittedOffset]:
+        """Return the positions, moved back to the first unread record of each partition."""
+        for part in reversed([*self.parts, *self._arrived]):
+            partition = part.columns.partition
+            if partition in positions and self._is_current(partition, part.era):
+                positions[partition] = CommittedOffset(part.before.offset, part.before.epoch)
+        for record in reversed([*self._aside, *self.records]):
+            partition = TopicPartition(record.topic, record.partition)
+            if partition in positions and self._is_current(partition, self._eras.get(partition)):
+                positions[partition] = CommittedOffset(record.offset, record.leader_epoch)
+        return positions
+
+    def first(self, partition: TopicPartition) -> int | None:
+        """Return the offset of the first unread record of a partition, or None without one."""
+        if self._is_current(partition, self._eras.get(partition)):
+            for record in [*self._aside, *self.records]:
+                if (record.topic, record.partition) == partition:
+                    return int(record.offset)
+        for part in [*self.parts, *self._arrived]:
+            if part.columns.partition == partition and self._is_current(partition, part.era):
+                return part.columns.offsets[0]
+        return None
+
+    def has_parts(self, among: Collection[TopicPartition] = ()) -> bool:
+        """Whether there are parts, of any partition or `among` some."""
+        return any(
+            (not among or part.columns.partition in among) and self._may_return(part.columns.partition, part.era)
+            for part in chain(list(self.parts), list(self._arrived))
+        )
+
+    def iterated(self) -> set[TopicPartition]:
+        """Return the partitions of the unread records of an iteration."""
+        return {TopicPartition(each.topic, each.partition) for each in [*self._aside, *self.records]}
+
+    def discard(self) -> None:
+        """Forget all records, at the end of the consumer and in a forked process."""
+        records: deque[Any] = deque()
+        aside: deque[Any] = deque()
+        self._arrived.clear()
+        self.records, self._aside, self.parts = records, aside, []
+
+    def _set_aside(self) -> None:
+        """Let the next call of the user look which records are stale."""
+        if self.records:
+            self._aside, self.records = self.records, deque()
+
+    # ---- the thread of the user
+
+    def take(self, records_max: int, *, cuts_batch: bool = True, among: Collection[TopicPartition] = ()) -> Taken:
+        """Return the next parts with up to `records_max` records, of all partitions or `among` some, and the others.
+
+        If `cuts_batch` is false, the last part is returned whole, which may be more records. Stale parts are dropped.
+        """
+        self._absorb()
+        found: list[UnreadPart] = []
+        left: list[UnreadPart] = []
+        for part in self.parts:
+            partition = part.columns.partition
+            if not self._is_current(partition, part.era):
+                continue
+            if records_max <= 0 or (among and partition not in among) or not self._may_return(partition, part.era):
+                left.append(part)
+                continue
+            if cuts_batch and len(part.columns) > records_max:
+                part, rest = part.split(records_max)
+                left.append(rest)
+            records_max -= len(part.columns)
+            found.append(part)
+        return Taken(found, left)
+
+    def choose(self, records_max: int, among: Collection[TopicPartition] = ()) -> tuple[list[Any], deque[Any]]:
+        """Return up to `records_max` records of the iteration, and the others, which the caller then stores."""
+        self.restore()
+        if not among:
+            all_ = list(self.records)
+            return all_[:records_max], deque(all_[records_max:])
+        found = [each for each in self.records if (each.topic, each.partition) in among][:records_max]
+        taken = set(map(id, found))
+        return found, deque(each for each in self.records if id(each) not in taken)
+
+    def iterate(self, taken: Taken, records: Iterable[Any]) -> deque[Any]:
+        """Append records, which were made of the taken parts, to those of the iteration. Return all of them."""
+        self.restore()
+        eras = self._eras | {part.columns.partition: part.era for part in taken.parts}
+        all_ = deque((*self.records, *records))
+        self.parts, self._eras, self.records = taken.left, eras, all_
+        return all_
+
+    def restore(self) -> None:
+        """Drop stale records of the iteration, and keep those aside that may not be returned now."""
+        if not self._aside:
+            return
+        iterated, eras = self.iterated(), self._eras
+        held = {each for each in iterated if self._is_current(each, eras.get(each))}
+        given = {each for each in held if self._may_return(each, eras.get(each))}
+        both = [*self._aside, *self.records]
+        records = deque(each for each in both if (each.topic, each.partition) in given)
+        aside = deque(each for each in both if (each.topic, each.partition) in held - given)
+        self.records, self._aside = records, aside
+
+    def _absorb(self) -> None:
+        """Move the parts that polls have left behind the others. An interrupted move is finished."""
+        arrived, parts = self._arrived, self.parts
+        while arrived:
+            part = arrived[0]
+            part.pass_over()
+            if not parts or parts[-1] is not part:
+                parts.append(part)
+            del arrived[0]
+
+    def _is_current(self, partition: TopicPartition, era: object) -> bool:
+        """Whether the records of an era are unread, and not stale."""
+        state = self._subscription.get(partition)
+        return state is not None and state.era is era
+
+    def _may_return(self, partition: TopicPartition, era: object) -> bool:
+        """Whether records of an era may be returned now."""
+        state = self._subscription.get(partition)
+        is_open = state is not None and state.era is era and not (state.is_paused or state.is_revoking)
+        return is_open and is_subscribed(self._subscription, partition.topic)
