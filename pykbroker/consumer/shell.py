@@ -282,9 +282,11 @@ class ConsumerShell:
 
     def reset(self, partitions: Collection[TopicPartition], strategy: ResetStrategy) -> None:
         """Move to where a strategy says. The offset is looked up in the background."""
+        subscription = self.subscription
+        subscription.changed()
         for partition in partitions:
-            self.subscription[partition].move_by(strategy)
-        self.subscription.changed()
+            subscription[partition].move_by(strategy)
+        subscription.changed()
         self.advance()
 
     def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
@@ -306,6 +308,8 @@ class ConsumerShell:
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Move to an offset. The position is validated if the leader epoch of the record before it is given."""
         position = FetchPosition(offset, leader_epoch, self.topics.leader_of(partition))
-        self.subscription[partition].move(position)
-        self.subscription.changed()
+        subscription = self.subscription
+        subscription.changed()
+        subscription[partition].move(position)
+        subscription.changed()
         self.advance()

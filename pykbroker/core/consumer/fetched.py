@@ -120,17 +120,19 @@ class CompletedFetch:
         assert batch is not None, "columns belong to a batch"
         assert columns is not None, "the caller has read the batch"
         end = min(start + records_max, len(columns))
-        self._taken = end
         part = columns if end - start == len(columns) else columns.slice(start, end)
+        # The offset moves first: after an interrupt behind it, the response does not fit the position, and is dropped.
         if end == len(columns):
             self._leave_batch(batch)
         else:
             self.next_offset = columns.offsets[end - 1] + 1
+            self._taken = end
         kind = LOG_APPEND_TIME if batch.is_log_append_time else CREATE_TIME
         return FetchedColumns(self.partition, part, kind, batch.leader_epoch)
 
     def _next_batch(self) -> None:
         """Read the next batch with records for the user, or note that there is none."""
+        self.is_drained = True  # if an interrupt ends the loop, which may have a batch in its hands
         try:
             for batch in self._batches:
                 self.last_epoch, self._has_read = batch.leader_epoch, True
@@ -142,6 +144,7 @@ class CompletedFetch:
                     start = bisect_left(columns.offsets, self.next_offset)
                     if start < len(columns):
                         self._batch, self._columns, self._taken = batch, columns, start
+                        self.is_drained = False
                         return
                 self._leave_batch(batch)
             if self.records_bytes and not self._has_read:
@@ -149,7 +152,6 @@ class CompletedFetch:
         except DecodeError as error:
             self._failure = UnreadableRecords(self.partition, self.next_offset, str(error))
             raise again(self._failure) from None
-        self.is_drained = True
 
     def _leave_batch(self, batch: Batch) -> None:
         """Move behind the last offset of the batch, even if compaction has removed its last record."""

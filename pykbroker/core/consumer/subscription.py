@@ -49,7 +49,10 @@ class ConsumerSubscription:
         self._matches: Matches | None = None
         self._partitions: dict[TopicPartition, AssignedPartition] = {}
         self.changed: Callable[[], None] = lambda: None
-        """A function to call after each change of the topics or the partitions, and after each move by the user."""
+        """A function to call around each change of the topics or the partitions, and each move by the user.
+
+        The call before counts if an interrupt prevents the other, which counts for a user's call in another thread.
+        """
 
     # ---- what the user asks for
 
@@ -126,6 +129,7 @@ class ConsumerSubscription:
 
     def mark_revoking(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching partitions that the rebalance listener is called for."""
+        self.changed()
         for partition in partitions:
             if state := self._partitions.get(partition):
                 state.is_revoking = True
@@ -203,11 +207,13 @@ class ConsumerSubscription:
         self.kind = kind
 
     def _set_topics(self, topics: Iterable[str]) -> bool:
+        self.changed()
         before, self.topics = self.topics, frozenset(topics)
         self.changed()
         return before != self.topics
 
     def _set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        self.changed()
         self.assignment_id += 1
         old = self._partitions
         self._partitions = {partition: old.get(partition) or AssignedPartition() for partition in partitions}

@@ -41,6 +41,8 @@ class ClusterFaults:
         "drop_answers",
         "leave_unanswered",
     )
+    DAMAGE = "damage"
+    """Changed bytes in fetched records, which only consumers notice."""
     UNCLEAN = "truncate"
     """The loss of records that were written but not acknowledged. A topic with transactions does not have it."""
 
@@ -166,6 +168,10 @@ class ClusterFaults:
         """Let a node handle some requests, and answer only later ones."""
         await self._fated("unanswered")
 
+    async def damage(self) -> None:
+        """Let a node send some fetched records with a changed byte."""
+        await self._fated("damaged")
+
     async def truncate(self) -> None:
         """Let a leader fail after it has written some batches, which the next leader lacks."""
         await self._fated("truncated")
@@ -185,12 +191,22 @@ class ClusterFaults:
             if header.key == ApiKey.PRODUCE:
                 await self._write_and_lose(node, header, request)
             return None
+        if fate == "damaged":
+            return await self._damaged(node, header, request) if header.key == ApiKey.FETCH else None
         response = await node.handle(header, request)
         if fate == "dropped":
             raise Dropped
         if fate == "unanswered":
             raise NoAnswer
         await trio.sleep(self._dice.uniform(0.05, 2))
+        return response
+
+    async def _damaged(self, node: ScriptedNode, header: RequestHeader, request: Any) -> Any:
+        response = await node.handle(header, request)
+        for data in (each for topic in response.responses for each in topic.partitions):
+            if data.records:
+                self.happened["damaged records"] = self.happened.get("damaged records", 0) + 1
+                data.records = bytes(data.records[:-1]) + bytes([data.records[-1] ^ 1])
         return response
 
     async def _write_and_lose(self, node: ScriptedNode, header: RequestHeader, request: Any) -> None:

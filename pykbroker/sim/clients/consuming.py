@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.client.errors import Disconnected
 from pykbroker.consumer import CommittedOffset, Consumer, ConsumerRecord, RebalanceListener
-from pykbroker.core.consumer.errors import ConsumerError
+from pykbroker.core.consumer.errors import ConsumerError, UnreadableRecords
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.topic_partition import TopicPartition
@@ -175,7 +175,10 @@ class ConsumerRun:
             async with Consumer(world=self._stage.world(name, process), **self._settings) as consumer:
                 consumer.subscribe([TOPIC], listener=ownership)
                 while True:
-                    records = await consumer.poll(0.5)
+                    try:
+                        records = await consumer.poll(0.5)
+                    except UnreadableRecords:
+                        continue  # the next response may be whole
                     for record in records:
                         self._note(name, ownership, record)
                     await trio.sleep(self.dice.choice((0, 0, 0.2)))

@@ -46,7 +46,7 @@ async def transact(simulation: Simulation, kinds: Iterable[str] = KINDS) -> list
     return stage.findings
 
 
-async def consume(simulation: Simulation, kinds: Iterable[str] = KINDS) -> list[str]:
+async def consume(simulation: Simulation, kinds: Iterable[str] = (*KINDS, ClusterFaults.DAMAGE)) -> list[str]:
     """Run the members of a group."""
     stage, calm = ClientStage(simulation), trio.Event()
     run, faults = ConsumerRun(stage), ClusterFaults(stage, kinds, [READERS])

@@ -14,6 +14,7 @@ import pytest
 from pykbroker.client.node import ClusterNode
 from pykbroker.consumer.commits import OffsetCommits
 from pykbroker.core.consumer.commits import CommitResult
+from pykbroker.core.consumer.fetch_buffer import FetchBuffer
 from pykbroker.core.consumer.fetched import AbortedTransactions
 from pykbroker.core.consumer.partition_state import AssignedPartition
 from pykbroker.core.consumer.position import CommittedOffset
@@ -155,6 +156,18 @@ async def a_lost_commit_is_a_success(simulation: Simulation) -> list[str]:
     return await consume(simulation)
 
 
+async def a_damaged_response_is_kept(simulation: Simulation) -> list[str]:
+    again = FetchBuffer._is_damaged_again
+
+    def kept(buffer, completed, state, now_ms):
+        again(buffer, completed, state, now_ms)
+        completed.is_drained = False
+        return True
+
+    FetchBuffer._is_damaged_again = kept
+    return await consume(simulation, ["damage"])
+
+
 BUGS = [
     (memory_is_returned_twice, "more bytes came back", 0),
     (a_waiter_is_forgotten, "hang", 0),
@@ -169,6 +182,7 @@ BUGS = [
     (revoked_partitions_are_read_on, "not owned", 0),
     (committed_offsets_are_ignored, "back", 2),
     (a_lost_commit_is_a_success, "back", 2),
+    (a_damaged_response_is_kept, "stuck", 0),
 ]
 
 

@@ -1,0 +1,122 @@
+"""Calls of consumers that are interrupted at each place: no record is lost, doubled, or committed before its return.
+
+A run takes one place of STRIDE. INTERRUPT_STRIDE=1 in the environment takes all of them, which takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import pytest
+import trio
+
+from pykbroker.consumer import Consumer
+from tests.unit.client.interrupts import Interrupt
+from tests.unit.consumer.conftest import GROUP, Consuming
+
+FILES = ("pykbroker/consumer/", "pykbroker/core/consumer/")
+BATCHES, BATCH, PATIENCE_S = 400, 5, 30
+STRIDE = int(os.environ.get("INTERRUPT_STRIDE", 10))
+
+
+def keyboard_interrupt(_scope: trio.CancelScope) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def system_exit(_scope: trio.CancelScope) -> NoReturn:
+    raise SystemExit(3)
+
+
+def cancellation(scope: trio.CancelScope) -> None:
+    scope.cancel()
+
+
+ACTS = (keyboard_interrupt, system_exit, cancellation)
+
+
+async def poll(consumer: Consumer) -> list[int]:
+    return [each.offset for each in await consumer.poll(PATIENCE_S)]
+
+
+async def poll_columns(consumer: Consumer) -> list[int]:
+    return [offset for each in await consumer.poll_columns(PATIENCE_S, 3) for offset in each.offsets]
+
+
+async def iterate(consumer: Consumer) -> list[int]:
+    return [(await anext(consumer)).offset]
+
+
+async def seek(consumer: Consumer) -> list[int]:
+    [partition] = consumer.assignment
+    consumer.seek(partition, await consumer.position(partition))
+    return []
+
+
+async def commit(consumer: Consumer) -> list[int]:
+    await consumer.commit()
+    return []
+
+
+class Returning:
+    """A consumer that is interrupted, and the records that it has returned."""
+
+    def __init__(self, consumer: Consumer, call: Callable[[Consumer], Awaitable[list[int]]]) -> None:
+        self._consumer, self._call, self._count = consumer, call, 0
+
+    async def interrupted(self, place: int, act: Callable[[trio.CancelScope], Any]) -> str | None:
+        """Interrupt the call at a place, and look what a commit would commit. Return the place."""
+        with trio.CancelScope() as scope:
+            interrupt = Interrupt(place, lambda: act(scope), FILES)
+            found: list[int] = []
+            try:
+                with interrupt:
+                    found = await self._call(self._consumer)
+            except (KeyboardInterrupt, SystemExit):
+                assert interrupt.at is not None
+            finally:
+                self._note(found)
+        assert self.committed in ([self._count], []), f"{interrupt.at}: {self.committed}, not {self._count}"
+        return interrupt.at
+
+    @property
+    def committed(self) -> list[int]:
+        """Return the offset that a commit would commit."""
+        return [each.offset for each in self._consumer._shell.consumed().values()]
+
+    async def go_on(self, *calls: Callable[[Consumer], Awaitable[list[int]]]) -> None:
+        """Read on without interrupts."""
+        with trio.fail_after(PATIENCE_S):
+            for call in calls:
+                self._note(await call(self._consumer))
+        assert self.committed == [self._count]
+
+    def _note(self, offsets: list[int]) -> None:
+        assert offsets == list(range(self._count, self._count + len(offsets))), "records are lost or doubled"
+        self._count += len(offsets)
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("call", [poll, poll_columns, iterate, seek, commit])
+async def test_an_interrupt_at_any_place_of_a_call_loses_and_doubles_no_record(
+    autojump_clock, consuming: Consuming, call: Callable[[Consumer], Awaitable[list[int]]], act: Callable[..., Any]
+) -> None:
+    for _ in range(BATCHES):
+        consuming.append(*(b"%d" % number for number in range(BATCH)))
+    settings = {"max_poll_records": 3, "value_deserializer": int, "enable_auto_commit": False, "group_id": GROUP}
+    for is_empty in (True, False):
+        place, at = ACTS.index(act) * STRIDE // len(ACTS), ""
+        while at is not None:
+            try:
+                async with consuming.consumer(**settings) as consumer:
+                    consumer.assign(consuming.partitions[:1])
+                    consumer.seek(consuming.partitions[0], 0)
+                    returning = Returning(consumer, call)
+                    while at is not None:
+                        await returning.go_on(iterate, *([poll] if is_empty else []))
+                        place += STRIDE
+                        at = await returning.interrupted(place - STRIDE, act)
+                        await returning.go_on(poll, iterate)
+            except* (KeyboardInterrupt, SystemExit):  # of a task of the consumer, which ends it
+                at = ""
