@@ -11,9 +11,9 @@ from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.core.consumer.assignors.assignor import ReplicaRacks
-from pykbroker.core.consumer.errors import TopicsUnauthorized
+from pykbroker.core.consumer.errors import OffsetsOutOfRange, TopicsUnauthorized
 from pykbroker.core.consumer.position import NO_LEADER, PartitionLeader
-from pykbroker.core.consumer.subscription import ConsumerSubscription, SubscriptionKind
+from pykbroker.core.consumer.subscription import ConsumerSubscription, SubscriptionKind, reset_recreated
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.api import ApiKey
@@ -140,6 +140,10 @@ class ConsumerTopics:
     def _update(self, _old: Cluster, cluster: Cluster) -> None:
         if self._subscription.kind is SubscriptionKind.PATTERN:
             self._match()
+        try:
+            reset_recreated(self._subscription, self.id_of)
+        except OffsetsOutOfRange as error:
+            self._failed(error)
         self._subscription.leaders_changed(self.leader_of, self._validates)
         self._check(cluster)
         self._changed()

@@ -6,6 +6,7 @@ from enum import Enum
 
 from pykbroker.core.consumer.offset_reset import ResetStrategy
 from pykbroker.core.consumer.position import NO_EPOCH, FetchPosition, PartitionLeader
+from wire.declare import NIL
 
 
 class FetchState(Enum):
@@ -42,6 +43,7 @@ class AssignedPartition:
         "reset",
         "retry_at_ms",
         "state",
+        "topic_id",
     )
 
     def __init__(self) -> None:
@@ -54,6 +56,8 @@ class AssignedPartition:
         self.damaged_offset: int | None = None
         """The offset of a batch that could not be read, once or more often."""
         self.is_paused = self.is_revoking = self.awaits_listener = False
+        self.topic_id = NIL
+        """The id of the topic that the position belongs to, or the nil id while it is unknown."""
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 
-from pykbroker.core.consumer.errors import NoOffsetForPartition, SubscriptionConflict
+from pykbroker.core.consumer.errors import NoOffsetForPartition, OffsetsOutOfRange, SubscriptionConflict
 from pykbroker.core.consumer.offset_reset import NO_RESET, ResetStrategy
 from pykbroker.core.consumer.partition_state import AssignedPartition, FetchState
 from pykbroker.core.consumer.position import CommittedOffset, FetchPosition, PartitionLeaderOf
 from pykbroker.core.topic_partition import TopicPartition
+from wire.declare import NIL
 
 Matches = Callable[[str], bool]
 """A client-side pattern: whether the name of a topic matches."""
@@ -232,3 +233,28 @@ def checked_names(topics: Iterable[str]) -> list[str]:
 def is_subscribed(subscription: ConsumerSubscription, topic: str) -> bool:
     """Whether partitions of a topic may be read. If not, the group takes them away only with the next rebalance."""
     return subscription.kind is not SubscriptionKind.TOPICS or topic in subscription.topics
+
+
+def reset_recreated(subscription: ConsumerSubscription, topic_id_of: Callable[[str], bytes]) -> None:
+    """Reset the positions in topics that were deleted and created again, as their ids say.
+
+    Raise OffsetsOutOfRange if there is no reset strategy. The positions are then lost until the user seeks.
+    """
+    recreated: dict[TopicPartition, int] = {}
+    for partition in subscription.partitions:
+        state, topic_id = subscription[partition], topic_id_of(partition.topic)
+        if topic_id == NIL:
+            continue
+        if state.position is not None and state.topic_id not in (NIL, topic_id):
+            recreated[partition] = state.position.offset
+        state.topic_id = topic_id
+    if not recreated:
+        return
+    subscription.changed()
+    for partition in recreated:
+        subscription[partition].move_by(subscription.reset)
+    subscription.changed()
+    if subscription.reset == NO_RESET:
+        names = ", ".join(f"{partition} at offset {offset}" for partition, offset in sorted(recreated.items()))
+        message = f"Topics were deleted and created again: {names}; seek to an offset, or set auto.offset.reset"
+        raise OffsetsOutOfRange(recreated, message)

@@ -1,9 +1,11 @@
-"""Interrupts of consumers for asyncio and of the drop-in, whose shell runs in a thread that no signal handler disturbs."""
+"""Interrupts of consumers for asyncio and of the drop-in, whose shell runs in a thread without signal handlers."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import pytest
@@ -171,3 +173,23 @@ def test_an_interrupt_of_a_consumer_for_asyncio_loses_and_doubles_no_record(
                     returned.check(interrupt)
 
     asyncio.run(main())
+
+
+def test_a_forked_process_returns_none_of_the_records_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = HostedNet()
+    monkeypatch.setattr(hosted, "system_client_world", net.world)
+    with KafkaConsumer(auto_offset_reset="earliest", **SETTINGS) as consumer:
+        fill(net)
+        consumer.assign([PLACE])
+        assert next(consumer).offset == 0
+        child = os.fork()
+        if not child:
+            refused = 0
+            for call in (lambda: next(consumer), lambda: consumer.poll(10), consumer.commit):
+                with suppress(RuntimeError):
+                    call()
+                    refused -= 1
+                refused += 1
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        assert next(consumer).offset == 1

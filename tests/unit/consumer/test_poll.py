@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from pykbroker.consumer import RecordNotDeserialized
-from pykbroker.core.consumer.errors import NoOffsetForPartition, OffsetsOutOfRange, UnreadableRecords
+from pykbroker.core.consumer.errors import ConsumerClosed, NoOffsetForPartition, OffsetsOutOfRange, UnreadableRecords
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer import Producer
 from tests.unit.consumer.conftest import Consuming, values_of
@@ -252,3 +252,13 @@ async def test_a_topic_that_is_no_text_is_refused_and_changes_nothing(
                 refused()
         consumer.assign(consuming.partitions)
         assert await values_of(consumer, 1) == [b"a"]
+
+
+async def test_a_closed_consumer_returns_and_commits_nothing(autojump_clock, consuming: Consuming) -> None:
+    consuming.append(b"a", b"b", b"c")
+    async with consuming.member() as consumer:
+        assert (await anext(consumer)).value == b"a"
+    calls = (consumer.poll, consumer.poll_columns, consumer.commit, lambda: anext(consumer))
+    for call in (*calls, lambda: consumer.committed(consuming.partitions), lambda: consumer.end_offsets([])):
+        with pytest.raises(ConsumerClosed):
+            await call()

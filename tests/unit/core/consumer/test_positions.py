@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.consumer.commits import consumed
-from pykbroker.core.consumer.errors import LogTruncation, NoOffsetForPartition, SubscriptionConflict, TopicsUnauthorized
+from pykbroker.core.consumer.errors import (
+    LogTruncation,
+    NoOffsetForPartition,
+    OffsetsOutOfRange,
+    SubscriptionConflict,
+    TopicsUnauthorized,
+)
 from pykbroker.core.consumer.offset_reset import EARLIEST, LATEST, NO_RESET, ResetStrategy, parse_offset_reset
 from pykbroker.core.consumer.partition_state import FetchState
 from pykbroker.core.consumer.position import NO_LEADER, CommittedOffset, FetchPosition, PartitionLeader
 from pykbroker.core.consumer.position_lookups import LookupSettings, PositionResets, PositionValidation
-from pykbroker.core.consumer.subscription import ConsumerSubscription
+from pykbroker.core.consumer.subscription import ConsumerSubscription, reset_recreated
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
@@ -295,3 +301,22 @@ def test_a_result_for_an_older_position_is_ignored() -> None:
     subscription[A].seek_unvalidated(FetchPosition(70, 2, PartitionLeader(8, 4)))
     validation.received(call, ends((A, 0, 2, 60)), 1.0)
     assert subscription[A].state is FetchState.AWAIT_VALIDATION
+
+
+@pytest.mark.parametrize("reset", [EARLIEST, NO_RESET])
+def test_a_position_in_a_topic_that_was_deleted_and_created_again_is_reset(reset: ResetStrategy) -> None:
+    partition, subscription = TopicPartition("topic", 0), ConsumerSubscription(reset)
+    subscription.assign([partition])
+    state = subscription[partition]
+    state.seek(FetchPosition(3))
+    era = state.era
+    for topic_id in (bytes(16), b"1" * 16, b"1" * 16, bytes(16)):
+        reset_recreated(subscription, lambda _topic, found=topic_id: found)
+    assert (state.position, state.era) == (FetchPosition(3), era)
+    if reset == NO_RESET:
+        with pytest.raises(OffsetsOutOfRange, match="deleted and created again: topic-0 at offset 3"):
+            reset_recreated(subscription, lambda _topic: b"2" * 16)
+    else:
+        reset_recreated(subscription, lambda _topic: b"2" * 16)
+    assert (state.position, state.state, state.reset) == (None, FetchState.AWAIT_RESET, reset)
+    assert state.era is not era
