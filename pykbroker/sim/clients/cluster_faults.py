@@ -191,22 +191,17 @@ class ClusterFaults:
             if header.key == ApiKey.PRODUCE:
                 await self._write_and_lose(node, header, request)
             return None
-        if fate == "damaged":
-            return await self._damaged(node, header, request) if header.key == ApiKey.FETCH else None
+        if fate == "damaged" and header.key != ApiKey.FETCH:
+            return None
         response = await node.handle(header, request)
+        if fate == "damaged":
+            self.happened["damaged records"] = self.happened.get("damaged records", 0) + damage(response)
+            return response
         if fate == "dropped":
             raise Dropped
         if fate == "unanswered":
             raise NoAnswer
         await trio.sleep(self._dice.uniform(0.05, 2))
-        return response
-
-    async def _damaged(self, node: ScriptedNode, header: RequestHeader, request: Any) -> Any:
-        response = await node.handle(header, request)
-        for data in (each for topic in response.responses for each in topic.partitions):
-            if data.records:
-                self.happened["damaged records"] = self.happened.get("damaged records", 0) + 1
-                data.records = bytes(data.records[:-1]) + bytes([data.records[-1] ^ 1])
         return response
 
     async def _write_and_lose(self, node: ScriptedNode, header: RequestHeader, request: Any) -> None:
@@ -233,3 +228,11 @@ class ClusterFaults:
             self._cluster.groups.move(group, node_id)
         for transactional_id in self._transactional_ids:
             self._cluster.transactions.move(transactional_id, node_id)
+
+
+def damage(response: Any) -> int:
+    """Change a byte in the records of each partition of a Fetch response. Return the number of the partitions."""
+    filled = [each for topic in response.responses for each in topic.partitions if each.records]
+    for data in filled:
+        data.records = bytes(data.records[:-1]) + bytes([data.records[-1] ^ 1])
+    return len(filled)

@@ -19,6 +19,8 @@ from tests.unit.consumer.conftest import GROUP, Consuming
 
 FILES = ("pykbroker/consumer/", "pykbroker/core/consumer/")
 BATCHES, BATCH, PATIENCE_S = 400, 5, 30
+PLACES_MAX = 300
+"""The places after which a call only waits for a response."""
 STRIDE = int(os.environ.get("INTERRUPT_STRIDE", 10))
 
 
@@ -116,7 +118,7 @@ async def test_an_interrupt_at_any_place_of_a_call_loses_and_doubles_no_record(
             consumer.assign(consuming.partitions[:1])
             consumer.seek(consuming.partitions[0], 0)
             returning = Returning(consumer, call)
-            while at is not None:
+            while at is not None and place < PLACES_MAX:
                 await returning.go_on(iterate, *([poll] if is_empty else []))
                 at = await returning.interrupted(place, act)
                 place += STRIDE

@@ -16,9 +16,9 @@ from pykbroker.consumer.commits import OffsetCommits
 from pykbroker.core.consumer.commits import CommitResult
 from pykbroker.core.consumer.fetch_buffer import FetchBuffer
 from pykbroker.core.consumer.fetched import AbortedTransactions
-from pykbroker.core.consumer.partition_state import AssignedPartition
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.consumer.subscription import ConsumerSubscription
+from pykbroker.core.consumer.unread import UnreadPart
 from pykbroker.core.producer.incomplete import IncompleteBatches
 from pykbroker.core.producer.transactions.calls import EndTxnCall
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -122,12 +122,14 @@ async def records_of_aborted_transactions_are_given(simulation: Simulation) -> l
 
 
 async def positions_fall_behind_the_records_that_were_given(simulation: Simulation) -> list[str]:
-    advance = AssignedPartition.advance
+    pass_over = UnreadPart.pass_over
 
-    def behind(state, offset, epoch):
-        advance(state, offset - (offset % 7 == 0), epoch)
+    def behind(part):
+        pass_over(part)
+        offset = part.after.offset
+        part.state.position = part.after._replace(offset=offset - (offset % 7 == 0))
 
-    AssignedPartition.advance = behind
+    UnreadPart.pass_over = behind
     return await consume(simulation)
 
 

@@ -311,7 +311,7 @@ def test_a_position_in_a_topic_that_was_deleted_and_created_again_is_reset(reset
     state.seek(FetchPosition(3))
     era = state.era
     for topic_id in (bytes(16), b"1" * 16, b"1" * 16, bytes(16)):
-        reset_recreated(subscription, lambda _topic, found=topic_id: found)
+        reset_recreated(subscription, {"topic": topic_id}.__getitem__)
     assert (state.position, state.era) == (FetchPosition(3), era)
     if reset == NO_RESET:
         with pytest.raises(OffsetsOutOfRange, match="deleted and created again: topic-0 at offset 3"):
