@@ -178,6 +178,7 @@ class ConsumerRun:
                     try:
                         records = await consumer.poll(0.5)
                     except UnreadableRecords:
+                        await trio.sleep(0.1)
                         continue  # the next response may be whole
                     for record in records:
                         self._note(name, ownership, record)
