@@ -49,11 +49,20 @@ class JobProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate(timeout=PROCESS_S_MAX)
 
+    def ended(self, seconds: float) -> tuple[int, str] | None:
+        """Wait for so many seconds until the process ends; return its exit code and output, or None if it runs on."""
+        try:
+            output, _ = self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        return self._process.returncode, output.decode()
+
     def end(self, number: int) -> tuple[int, str]:
         """Send a signal to the process, and return its exit code and output."""
         self._process.send_signal(number)
-        output, _ = self._process.communicate(timeout=PROCESS_S_MAX)
-        return self._process.returncode, output.decode()
+        ended = self.ended(PROCESS_S_MAX)
+        assert ended is not None, self.lines()
+        return ended
 
 
 def with_jars_of(spark: SparkSession) -> tuple[str, str]:
