@@ -151,7 +151,7 @@ class Runs:
         scratch = self._directory / uuid.uuid4().hex
         process = JobProcess(self._directory, name, *options, *self._jars, "--spark", f"spark.local.dir={scratch}")
         try:
-            process.wait_until(lambda: next(scratch.glob("blockmgr-*"), None) is not None)
+            process.wait_until(lambda: next(scratch.glob("blockmgr-*"), None) is not None, FINISH_S_MAX)
         except BaseException:
             process.kill()
             raise
@@ -162,7 +162,7 @@ class Runs:
         process = self.start(name, *options)
         try:
             if self._dice.random() < 0.75:
-                process.wait_until(lambda: bool(process.lines()))
+                process.wait_until(lambda: bool(process.lines()), FINISH_S_MAX)
             ended = process.ended(self._dice.uniform(0, KILLED_S_MAX))
         finally:
             process.kill()

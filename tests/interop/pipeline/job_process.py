@@ -31,9 +31,9 @@ class JobProcess:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
             )
 
-    def wait_until(self, condition: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool], seconds_max: float = PROCESS_S_MAX) -> None:
         """Wait while the process runs."""
-        deadline = time.monotonic() + PROCESS_S_MAX
+        deadline = time.monotonic() + seconds_max
         while not condition():
             assert self._process.poll() is None, self.lines()
             assert time.monotonic() < deadline, self.lines()

@@ -19,6 +19,7 @@ from pykbroker.pipeline.cluster import PipelineCluster
 from tests.interop.pipeline.archived_rows import Archived, archived, content, topic_content, write_archive
 from tests.interop.pipeline.both_formats import BothFormats
 from tests.interop.pipeline.faulty_jobs import (
+    FINISH_S_MAX,
     PARTITIONS,
     GrowingTopic,
     Job,
@@ -47,7 +48,6 @@ COMPARED = 200_000
 """The records of a topic that is compared, which takes seconds."""
 KEYS = 3_000
 AWAY_S = 60
-END_S_MAX = 900
 
 
 @pytest.fixture(scope="module", params=["pykbroker", "kafka"])
@@ -152,13 +152,13 @@ def sit_out(node: Node, process: JobProcess, again: Callable[[], JobProcess]) ->
     finally:
         node.start()
     try:
-        ended = ended or process.ended(END_S_MAX)
+        ended = ended or process.ended(FINISH_S_MAX)
         assert ended is not None, process.lines()
         codes.append(ended[0])
         if ended[0] == 1:
             logger.info("the job has stopped: %s", process.lines()[-1])
             process = again()
-            ended = process.ended(END_S_MAX)
+            ended = process.ended(FINISH_S_MAX)
             assert ended is not None, process.lines()
             codes.append(ended[0])
     finally:
@@ -176,7 +176,7 @@ def test_a_job_without_a_broker_for_a_minute_writes_each_record_once(
     job = make(topic, tmp_path)
     process = runs.start(job.name, *job.options)
     try:
-        process.wait_until(lambda: any("batch 1:" in line for line in process.lines()))
+        process.wait_until(lambda: any("batch 1:" in line for line in process.lines()), FINISH_S_MAX)
         codes, _ = sit_out(node, process, lambda: runs.start(job.name, *job.options))
     finally:
         process.kill()
@@ -195,7 +195,7 @@ def test_a_replay_without_a_broker_for_a_minute_writes_each_record_once(
     options = (*place, "--job", topic.topic, "--rate", "500")
     process, cluster = runs.start("replay", *options), PipelineCluster(node.bootstrap)
     try:
-        process.wait_until(lambda: len(cluster.last_committed(topic.topic)) >= PARTITIONS)
+        process.wait_until(lambda: len(cluster.last_committed(topic.topic)) >= PARTITIONS, FINISH_S_MAX)
         codes, report = sit_out(node, process, lambda: runs.start("replay", *options))
     finally:
         process.kill()
@@ -213,7 +213,7 @@ def test_a_comparison_without_a_broker_for_a_minute_finds_no_loss(
     options = ("--bootstrap", node.bootstrap, "--topics", topic.topic, "--from", str(tmp_path / "lake"))
     process = runs.start(job, *options)
     try:
-        process.wait_until(lambda: any(middle in line for line in process.lines()))
+        process.wait_until(lambda: any(middle in line for line in process.lines()), FINISH_S_MAX)
         codes, output = sit_out(node, process, lambda: runs.start(job, *options))
     finally:
         process.kill()
@@ -229,7 +229,7 @@ def test_a_compact_needs_no_broker(node: Node, topic: GrowingTopic, runs: Runs, 
     process = runs.start("compact", *options)
     node.kill()
     try:
-        ended = process.ended(END_S_MAX)
+        ended = process.ended(FINISH_S_MAX)
         assert ended is not None
         assert ended[0] == 0, process.lines()
     finally:
