@@ -29,6 +29,8 @@ KILLED_S_MAX = 6.0
 FINISH_S_MAX = 600
 BAD_EVERY = 10
 TIME_MS = 1_763_971_200_000
+KEPT = {"retention_ms": "-1"}
+"""The configs of a topic whose records have timestamps of a past year."""
 SCHEMA = json.dumps(record(("id", "long")))
 Record = tuple[int, int, bytes]
 """The partition, the offset and the value of a record."""
@@ -55,7 +57,7 @@ class GrowingTopic:
     """A topic, and the records that it was given. Every tenth one is no JSON."""
 
     def __init__(self, formats: BothFormats) -> None:
-        self.formats, self.topic = formats, formats.topic(PARTITIONS)
+        self.formats, self.topic = formats, formats.topic(PARTITIONS, **KEPT)
         self.records: Counter[Record] = Counter()
 
     def grow(self, count: int) -> None:
@@ -107,7 +109,7 @@ def archive_of_table(topic: GrowingTopic, directory: Path) -> Job:
 
 def decoded_topic(topic: GrowingTopic, directory: Path) -> Job:
     """Return the decoding of a topic. Its target has the values of the columns and of the dead letters."""
-    target, letters, schema = directory / "typed", topic.formats.topic(1), directory / "schema.avsc"
+    target, letters, schema = directory / "typed", topic.formats.topic(1, **KEPT), directory / "schema.avsc"
     schema.write_text(SCHEMA)
 
     def found() -> Counter[Record]:
