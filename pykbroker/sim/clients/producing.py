@@ -45,12 +45,13 @@ class ProducerRun:
             "buffer_memory": MEMORY_BYTES,
             "max_block_ms": dice.choice((500, 5_000, 60_000)),
             "request_timeout_ms": dice.choice((500, 2_000)),
-            "delivery_timeout_ms": dice.choice((3_000, 10_000, 60_000)),
             "retry_backoff_ms": dice.choice((20, 100)),
             "max_in_flight_requests_per_connection": dice.randint(1, 5),
             "metadata_max_age_ms": dice.choice((1_000, 300_000)),
             **settings,
         }
+        least_ms = self.settings["linger_ms"] + self.settings["request_timeout_ms"]  # a lost answer meets the expiry
+        self.settings.setdefault("delivery_timeout_ms", dice.choice((least_ms, 3_000, 10_000, 60_000)))
         self.records: list[SentRecord] = []
 
     async def run(self) -> None:

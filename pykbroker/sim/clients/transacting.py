@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -122,14 +123,19 @@ class TransactionRun:
             await producer.send_offsets_to_transaction({SOURCE: CommittedOffset(sent.offset)}, Member())
 
     async def _commit(self, producer: Producer, sent: CopiedTransaction) -> None:
-        """Commit. A call that timed out may be repeated."""
+        """Commit. A call that timed out or was cancelled is repeated, and cannot be taken back by an abort."""
         for _ in range(20):
-            try:
-                await producer.commit_transaction()
-            except TransactionTimeout:
-                continue
-            sent.outcome = "committed"
-            return
+            with trio.move_on_after(self._dice.choice((0.02, 0.2, inf))):
+                try:
+                    await producer.commit_transaction()
+                except TransactionTimeout:
+                    continue
+                sent.outcome = "committed"
+                return
+            with suppress(IllegalCall):
+                await producer.abort_transaction()
+                sent.outcome = "aborted"
+                return
         raise TransactionTimeout("the commit has no result")
 
     async def _be_fenced(self, producer: Producer) -> None:

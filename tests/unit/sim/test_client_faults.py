@@ -23,6 +23,8 @@ from pykbroker.core.producer.incomplete import IncompleteBatches
 from pykbroker.core.producer.transactions.calls import EndTxnCall
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.requests import CoordinatorRequests
+from pykbroker.core.producer.transactions.result import CallResult
+from pykbroker.core.producer.transactions.state import TransactionCall
 from pykbroker.producer.shell import ProducerShell
 from pykbroker.sim.clients.scenes import SCENES, consume, produce, transact
 from pykbroker.sim.simulation import Simulation
@@ -102,6 +104,21 @@ async def the_offsets_of_a_transaction_are_forgotten(simulation: Simulation) -> 
     return await transact(simulation)
 
 
+async def a_cancelled_commit_is_taken_back_by_an_abort(simulation: Simulation) -> list[str]:
+    abort = TransactionManager.abort
+
+    def forgets(manager):
+        if not manager.is_completing:
+            return abort(manager)
+        manager.unanswered_end.is_acknowledged = True
+        done = CallResult(TransactionCall.ABORT)
+        done.complete()
+        return done
+
+    TransactionManager.abort = forgets
+    return await transact(simulation)
+
+
 # ---- bugs of the consumer
 
 
@@ -177,6 +194,7 @@ BUGS = [
     (a_lost_answer_is_a_success, "lost", 0),
     (a_commit_does_not_wait_for_records, "phantom", 0),
     (an_abort_is_sent_as_a_commit, "phantom", 0),
+    (a_cancelled_commit_is_taken_back_by_an_abort, "phantom", 0),
     (the_offsets_of_a_transaction_are_forgotten, "offset", 0),
     (a_position_is_committed_before_its_records_are_given, "skipped", 0),
     (records_of_aborted_transactions_are_given, "wrong", 0),

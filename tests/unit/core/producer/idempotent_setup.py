@@ -89,15 +89,15 @@ class IdempotentSetup:
             data = {name: batch.encode(Codec.NONE) for name, batch in call.batches.items()}
             self.unhandled.append((call, data))
 
-    def handle(self, refusal: ErrorCode | None = None) -> None:
-        """Let the broker handle the oldest request. With a refusal, it writes nothing."""
+    def handle(self, refusal: ErrorCode | None = None, *, after_append: bool = False) -> None:
+        """Let the broker handle the oldest request. With a refusal, it writes nothing, or refuses after the append."""
         call, data = self.unhandled.popleft()
-        parts = [
-            self.logs[name].append(name.partition, batch)
-            if refusal is None
-            else PartitionProduceResponse(name.partition, refusal, -1, log_start_offset=0)
-            for name, batch in data.items()
-        ]
+        parts = []
+        for name, batch in data.items():
+            written = self.logs[name].append(name.partition, batch) if refusal is None or after_append else None
+            is_refused = refusal is not None and (written is None or not written.error_code)
+            refused = PartitionProduceResponse(name.partition, refusal or 0, -1, log_start_offset=0)
+            parts.append(refused if is_refused or written is None else written)
         answer = ProduceResponse([TopicProduceResponse(topic_id=b"i" * 16, partition_responses=parts)])
         self.unanswered.append((call, answer))
 

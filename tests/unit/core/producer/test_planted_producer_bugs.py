@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.producer import sender
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool
@@ -21,7 +22,13 @@ from tests.unit.core.producer.idempotent_setup import MEMORY_BYTES, A, B, Idempo
 from wire.error_codes import ErrorCode
 
 SEEDS, SEEDS_OF_BUGS, STEPS = 100, 500, 60
-REFUSALS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.MESSAGE_TOO_LARGE)
+AFTER_APPEND = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+"""The refusals of a leader that may have appended the batch."""
+REFUSALS = (*AFTER_APPEND, ErrorCode.MESSAGE_TOO_LARGE)
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -73,7 +80,8 @@ def step(setup: IdempotentSetup, rng: Random, *, expires: bool) -> None:
         waiting = [each for each in setup.accumulator.incomplete.batches() if each.outcome is None and not each._parts]
         assert not expires or all(each.created_ms + 100 > setup.now_ms for each in waiting), "a batch outlives its time"
     elif chosen < 0.75 and setup.unhandled:
-        setup.handle(rng.choice(REFUSALS) if rng.random() < 0.3 else None)
+        refusal = rng.choice(REFUSALS) if rng.random() < 0.3 else None
+        setup.handle(refusal, after_append=refusal in AFTER_APPEND and rng.random() < 0.5)
     elif chosen < 0.88 and setup.unanswered:
         setup.answer()
     elif chosen < 0.92:
@@ -146,9 +154,9 @@ def released_twice(incomplete: IncompleteBatches, batch: ProducerBatch) -> None:
         incomplete._pool.give_back(batch.reserved)
 
 
-def succeed_on_any_answer(sender: Sender, batch: ProducerBatch, answer: Any, _code: Any, _now_ms: float) -> bool:
+def succeed_on_any_answer(given: Sender, batch: ProducerBatch, answer: Any, _code: Any, _now_ms: float) -> bool:
     """Acknowledge a batch instead of sending it again."""
-    sender._succeed(batch, answer, ErrorCode.NONE)
+    given._succeed(batch, answer, ErrorCode.NONE)
     return batch.attempts < 0
 
 
@@ -183,6 +191,9 @@ BUGS: dict[str, Patch] = {
     "a pool takes no bytes": replaced(BufferPool, "try_take", lambda *_: True),
     "an expired batch is not resolved": replaced(Sequences, "advance", unresolved_never_ends),
     "all batches in flight are numbered anew": all_renumbered,
+    "a refusal after the append is taken for one before it": lambda patch: patch.setattr(
+        sender, "PERHAPS_WRITTEN", frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
+    ),
     "a gap is forgotten": replaced(Sequences, "failed", gap_forgotten),
     "batches in flight never expire": replaced(Sender, "_next_expiry_ms", lambda _: math.inf),
     "an error is taken for success": replaced(Sender, "_may_retry", succeed_on_any_answer),
