@@ -87,7 +87,7 @@ def append_row(front: Front, row: Serialized) -> Append[Delivery]:
                 yield MemoryWait(ticket)
         front.leave_line(ticket)
     except BaseException:
-        front.leave_line(ticket)
+        _leave_surely(front, ticket)
         raise
     return delivery
 
@@ -150,6 +150,16 @@ def _append_rows(
                 yield MemoryWait(ticket)
         front.leave_line(ticket)
     except BaseException:
-        front.leave_line(ticket)
+        _leave_surely(front, ticket)
         raise
     return appended
+
+
+def _leave_surely(front: Front, ticket: MemoryTicket | None) -> None:
+    """Return the memory of a ticket, also if a second signal interrupts that."""
+    while True:
+        try:
+            front.leave_line(ticket)
+        except (KeyboardInterrupt, SystemExit):  # the first one is raised
+            continue
+        return

@@ -26,6 +26,7 @@ from pykbroker.producer.settings import ProducerSettings
 from pykbroker.producer.shell import ProducerShell
 from pykbroker.world.background import BackgroundLoop, LoopEnded
 from pykbroker.world.client_world import ClientWorld
+from pykbroker.world.latch import Latch
 from pykbroker.world.system import system_client_world
 from pykbroker.world.yielding_lock import YieldingLock
 from wire.records.record import Headers
@@ -45,7 +46,7 @@ class ThreadedProducer:
             settings, world or system_client_world(), self.lock, lambda function: self.loop.call_soon(function)
         )
         self.front = Front(self.shell)
-        self._is_closed, self._is_ended = False, threading.Event()
+        self._is_closed = False
         self._closing = trio.CancelScope()
         self.loop = BackgroundLoop(name, self.shell.run, self._ended)
         self.loop.start()
@@ -155,7 +156,7 @@ class ThreadedProducer:
         """Wait in line with a ticket."""
         if self.loop.is_current_thread:
             raise BufferExhausted("buffer_memory is full, and a callback of the producer must not wait for it")
-        served = threading.Event()
+        served = Latch()
         ticket.on_served = served.set
         with self.lock:
             self.shell.stand_in_line(ticket)
@@ -170,7 +171,7 @@ class ThreadedProducer:
     def wait_settled(self, batch: ProducerBatch, timeout_s: float | None = None) -> bool:
         """Wait until the outcome of a batch is known. Return False after the time-out."""
         self.loop.check_process()
-        done = threading.Event()
+        done = Latch()
         if not self.call_when_settled(batch, done.set):
             return True
         self.loop.check_may_wait()
@@ -218,9 +219,9 @@ class ThreadedProducer:
                 is_first, self._is_closed = not self._is_closed, True
             if is_first:
                 self._close(inf if timeout_s is None else time.monotonic() + timeout_s)
-            elif not self.loop.is_current_thread and not self._is_ended.wait(timeout_s):
+            elif not self.loop.is_current_thread and not self.loop.join(timeout_s):
                 self.end_soon()
-                self._is_ended.wait()
+                self.loop.join()
         except BaseException:
             if is_first:
                 self.loop.stop_soon()
@@ -258,14 +259,13 @@ class ThreadedProducer:
         self.shell.end_close()
 
     def _ended(self, failure: BaseException | None) -> None:
-        """Fail what was appended after the end of the loop, or all records after a crash, and end every `close`."""
+        """Fail what was appended after the end of the loop, or all records after a crash."""
         error = ProducerClosed("the producer is closed")
         if failure is not None:
             error = ProducerClosed(f"the thread of the producer has failed: {failure!r}")
             error.__cause__ = failure
         self.shell.abandon(error)
         self.front.close()
-        self._is_ended.set()
 
     def check_open(self) -> None:
         """Raise ProducerClosed after `close`."""

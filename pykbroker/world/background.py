@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import trio
 
+from pykbroker.world.latch import Latch
+
 T = TypeVar("T")
 
 
@@ -33,7 +35,7 @@ class BackgroundLoop:
         self._process = os.getpid()
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
-        self._started = threading.Event()
+        self._started = Latch()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -77,8 +79,10 @@ class BackgroundLoop:
     def call(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run an async function in the loop, and return its result. Raise LoopEnded if the loop ends before."""
         self.check_may_wait()
-        future = self.submit(function, *args)
+        future, done = self.submit(function, *args), Latch()
         try:
+            future.add_done_callback(lambda _: done.set())
+            done.wait()
             return future.result()
         finally:
             future.cancel()
@@ -131,6 +135,11 @@ class BackgroundLoop:
         self.stop_soon()
         if os.getpid() == self._process and self._thread.is_alive() and not self.is_current_thread:
             self._thread.join()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end of the thread. Return False after the time-out."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:

@@ -120,6 +120,13 @@ class IdempotentSetup:
             self.handle()
         self.disconnect()
 
+    def refuse_written(self) -> None:
+        """Handle all requests as a broker that refuses each batch after its append."""
+        while self.unhandled:
+            self.handle(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, after_append=True)
+        while self.unanswered:
+            self.answer()
+
     def finish(self) -> None:
         """Send everything that is left, without further faults."""
         for _ in range(10_000):

@@ -94,7 +94,7 @@ def step(setup: IdempotentSetup, rng: Random, *, expires: bool) -> None:
         setup.append(first.partition, 90)
         setup.send()
         setup.now_ms = max(setup.now_ms, first.created_ms + 100)  # it expires as its answer and a later one are lost
-        setup.lose_answers()
+        rng.choice((setup.lose_answers, setup.refuse_written))()
 
 
 def replaced(owner: type, name: str, function: Any) -> Patch:
