@@ -148,7 +148,7 @@ def _table_reader(spark: SparkSession, place: str) -> ArchiveReader:
     return ArchiveReader(
         claims,
         (),
-        lambda: spark.read.option("snapshot-id", number).table(name),
+        lambda: spark.read.option("versionAsOf", number).table(name),
         lambda: loaded(spark, name).snapshot(number) is None,
     )
 

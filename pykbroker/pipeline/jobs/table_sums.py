@@ -103,7 +103,7 @@ def appended_records(spark: SparkSession, name: str, table: Any, batch: int) -> 
         return None
     reader, parent = spark.read, snapshot.parentId()
     if parent is None:
-        return reader.option("snapshot-id", snapshot.snapshotId()).table(name)
+        return reader.option("versionAsOf", snapshot.snapshotId()).table(name)
     limits = {"start-snapshot-id": parent, "end-snapshot-id": snapshot.snapshotId()}
     return reader.options(**limits).table(name)
 
