@@ -49,7 +49,7 @@ class CompletedFetch:
     """The fetched records of one partition.
 
     `next_offset` is the offset that follows the records that were taken. `last_epoch` is the leader epoch of the last
-    batch that was read, or -1. `era` is that of the partition when it was asked for. Aborted transactions are only
+    batch that was read, or -1. `era` is that of the partition when it was received. Aborted transactions are only
     hidden with `isolation.level=read_committed`.
     """
 

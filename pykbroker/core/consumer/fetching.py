@@ -98,9 +98,6 @@ class ConsumerFetches:
     def sent(self, call: FetchCall) -> None:
         """Note that a request is in flight, until `received` or `failed`."""
         self._in_flight.add(call.node)
-        for partition in call.partitions:
-            if state := self._subscription.get(partition):
-                state.asked_era = state.era
 
     def received(self, call: FetchCall, response: FetchResponse) -> FetchNews:
         """Buffer a response."""
@@ -118,7 +115,7 @@ class ConsumerFetches:
                     data,
                     committed=settings.is_committed,
                     checks_crc=settings.checks_crc,
-                    era=None if state is None else state.asked_era,
+                    era=None if state is None else state.era,
                     reads=self._reads,
                 )
             )

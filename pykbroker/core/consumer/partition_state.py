@@ -22,14 +22,12 @@ class AssignedPartition:
     """An assigned partition. The offsets of its log are None until a response has them.
 
     `is_revoking` and `awaits_listener` stop fetching while a rebalance listener is to be called. `era` stands for the
-    time since the last move by the user: what was fetched in an earlier one is stale. `asked_era` is that of the last
-    request.
+    time since the last move by the user: what was received in an earlier one is stale.
     """
 
     __slots__ = (
         "_replica",
         "_replica_until_ms",
-        "asked_era",
         "awaits_listener",
         "damaged_offset",
         "era",
@@ -50,7 +48,7 @@ class AssignedPartition:
         self.state = FetchState.INITIALIZING
         self.position: FetchPosition | None = None
         self.reset: ResetStrategy | None = None
-        self.era = self.asked_era = object()
+        self.era = object()
         self.retry_at_ms = self.fetch_at_ms = 0.0
         """The times before which no offset is looked up, and no record fetched, since the last request failed."""
         self.damaged_offset: int | None = None

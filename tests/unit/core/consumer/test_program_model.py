@@ -79,9 +79,9 @@ class Program:
                         damaged[first.size - 1] ^= 1
                         data.records = memoryview(damaged)
                         self.damaged.append((TopicPartition("topic", data.partition_index), first.base_offset))
+            self.fetches.received(call, response)
             if self.dice.random() < 0.5:
                 self.seek(call.partitions)  # the response is stale then
-            self.fetches.received(call, response)
 
     def get_one(self) -> None:
         """Return the next record of some partitions, as `getone` does."""
