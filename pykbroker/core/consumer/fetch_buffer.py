@@ -89,7 +89,8 @@ class FetchBuffer:
                 if current is None:
                     break
                 state = self._subscription.get(current.partition)
-                if state is not None and (state.is_paused or (among and current.partition not in among)):
+                is_left_out = state is not None and (state.is_paused or (among and current.partition not in among))
+                if state is not None and is_left_out and current.fits(state):
                     left.append(current)
                     self._current = None
                     continue
