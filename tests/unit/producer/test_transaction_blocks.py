@@ -52,7 +52,9 @@ async def late(_node: Any, _request: Any) -> None:
         await trio.sleep_forever()
 
 
-async def test_a_transaction_is_possible_after_a_commit_that_was_cancelled(producing: Producing) -> None:
+async def test_a_transaction_is_possible_after_a_commit_that_was_cancelled(
+    autojump_clock, producing: Producing
+) -> None:
     async with producing.producer(transactional_id="t") as producer:
         await producer.init_transactions()
         producing.cluster.script(ApiKey.END_TXN, late)
@@ -65,7 +67,7 @@ async def test_a_transaction_is_possible_after_a_commit_that_was_cancelled(produ
     assert producing.committed() == [b"first", b"second"]
 
 
-async def test_close_waits_for_a_commit_that_was_cancelled(producing: Producing) -> None:
+async def test_close_waits_for_a_commit_that_was_cancelled(autojump_clock, producing: Producing) -> None:
     async with producing.producer(transactional_id="t") as producer:
         await producer.init_transactions()
         producing.cluster.script(ApiKey.END_TXN, late)
@@ -78,7 +80,7 @@ async def test_close_waits_for_a_commit_that_was_cancelled(producing: Producing)
     assert producing.committed() == [b"value"]
 
 
-async def test_close_waits_for_a_commit_no_longer_than_its_own_time_out(producing: Producing) -> None:
+async def test_close_waits_for_a_commit_no_longer_than_its_own_time_out(autojump_clock, producing: Producing) -> None:
     async with producing.producer(transactional_id="t") as producer:
         await producer.init_transactions()
         producing.cluster.script(ApiKey.END_TXN, never)
