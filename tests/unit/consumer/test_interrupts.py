@@ -6,7 +6,7 @@ A run takes one place of STRIDE. INTERRUPT_STRIDE=1 in the environment takes all
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 
 import pytest
@@ -14,6 +14,7 @@ import trio
 from trio._core._run import GLOBAL_RUN_CONTEXT
 
 from pykbroker.consumer import Consumer
+from pykbroker.core.consumer.records import FetchedColumns
 from tests.unit.client.interrupts import Interrupt
 from tests.unit.consumer.conftest import GROUP, Consuming
 
@@ -39,25 +40,25 @@ def cancellation(scope: trio.CancelScope) -> None:
 ACTS = (keyboard_interrupt, system_exit, cancellation)
 
 
-async def poll(consumer: Consumer) -> list[int]:
-    return [each.offset for each in await consumer.poll(PATIENCE_S)]
+async def poll(consumer: Consumer) -> Sequence[Any]:
+    return await consumer.poll(PATIENCE_S)
 
 
-async def poll_columns(consumer: Consumer) -> list[int]:
-    return [offset for each in await consumer.poll_columns(PATIENCE_S, 3) for offset in each.offsets]
+async def poll_columns(consumer: Consumer) -> Sequence[Any]:
+    return await consumer.poll_columns(PATIENCE_S, 3)
 
 
-async def iterate(consumer: Consumer) -> list[int]:
-    return [(await anext(consumer)).offset]
+async def iterate(consumer: Consumer) -> Sequence[Any]:
+    return [await anext(consumer)]
 
 
-async def seek(consumer: Consumer) -> list[int]:
+async def seek(consumer: Consumer) -> Sequence[Any]:
     [partition] = consumer.assignment
     consumer.seek(partition, await consumer.position(partition))
     return []
 
 
-async def commit(consumer: Consumer) -> list[int]:
+async def commit(consumer: Consumer) -> Sequence[Any]:
     await consumer.commit()
     return []
 
@@ -65,7 +66,7 @@ async def commit(consumer: Consumer) -> list[int]:
 class Returning:
     """A consumer that is interrupted, and the records that it has returned."""
 
-    def __init__(self, consumer: Consumer, call: Callable[[Consumer], Awaitable[list[int]]]) -> None:
+    def __init__(self, consumer: Consumer, call: Callable[[Consumer], Awaitable[Sequence[Any]]]) -> None:
         self._consumer, self._call, self._count = consumer, call, 0
 
     async def interrupted(self, place: int, act: Callable[[trio.CancelScope], Any]) -> str | None:
@@ -75,7 +76,7 @@ class Returning:
             # The tasks of the consumer are left alone: an interrupt ends them, and the consumer with them.
             is_users = lambda: getattr(GLOBAL_RUN_CONTEXT, "task", None) is task  # noqa: E731
             interrupt = Interrupt(place, lambda: act(scope) if is_users() else None, FILES)
-            found: list[int] = []
+            found: Sequence[Any] = ()
             try:
                 with interrupt:
                     found = await self._call(self._consumer)
@@ -91,14 +92,17 @@ class Returning:
         """Return the offset that a commit would commit."""
         return [each.offset for each in self._consumer._shell.consumed().values()]
 
-    async def go_on(self, *calls: Callable[[Consumer], Awaitable[list[int]]]) -> None:
+    async def go_on(self, *calls: Callable[[Consumer], Awaitable[Sequence[Any]]]) -> None:
         """Read on without interrupts."""
         with trio.fail_after(PATIENCE_S):
             for call in calls:
                 self._note(await call(self._consumer))
         assert self.committed == [self._count]
 
-    def _note(self, offsets: list[int]) -> None:
+    def _note(self, found: Sequence[Any]) -> None:
+        """Note records, or columns of records, that a call has returned."""
+        columns = [each.offsets if isinstance(each, FetchedColumns) else [each.offset] for each in found]
+        offsets = [offset for each in columns for offset in each]
         assert offsets == list(range(self._count, self._count + len(offsets))), "records are lost or doubled"
         self._count += len(offsets)
 
@@ -106,7 +110,7 @@ class Returning:
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("call", [poll, poll_columns, iterate, seek, commit])
 async def test_an_interrupt_at_any_place_of_a_call_loses_and_doubles_no_record(
-    autojump_clock, consuming: Consuming, call: Callable[[Consumer], Awaitable[list[int]]], act: Callable[..., Any]
+    autojump_clock, consuming: Consuming, call: Callable[[Consumer], Awaitable[Sequence[Any]]], act: Callable[..., Any]
 ) -> None:
     for _ in range(BATCHES):
         consuming.append(*(b"%d" % number for number in range(BATCH)))
