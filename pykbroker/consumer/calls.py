@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from trio.lowlevel import enable_ki_protection
+
 from pykbroker.consumer.lookup_calls import LookupCalls
 from pykbroker.consumer.settings import CONSUMER_PROTOCOL
 from pykbroker.consumer.shell import ConsumerShell
@@ -30,6 +32,7 @@ class ConsumerCalls(LookupCalls):
 
     # ---- the subscription
 
+    @enable_ki_protection
     def subscribe(self, topics: Iterable[str], listener: Any = None) -> None:
         """Subscribe to topics instead of those before. The group assigns partitions during the next polls.
 
@@ -47,12 +50,14 @@ class ConsumerCalls(LookupCalls):
         fullmatch = re.compile(pattern).fullmatch
         self.subscribe_matching(lambda name: fullmatch(name) is not None, listener)
 
+    @enable_ki_protection
     def subscribe_matching(self, matches: Callable[[str], bool], listener: Any = None) -> None:
         """Subscribe to all topics for whose name a function returns true."""
         self._shell.check_open()
         self._shell.topics.subscribe_pattern(matches)
         self._subscribed(listener)
 
+    @enable_ki_protection
     def subscribe_server_pattern(self, pattern: str, listener: Any = None) -> None:
         """Subscribe with a regular expression of RE2/J, which the coordinator evaluates (KIP-848)."""
         self._shell.check_open()
@@ -67,6 +72,7 @@ class ConsumerCalls(LookupCalls):
         self._shell.topics.follow()
         self._shell.metadata_changed()
 
+    @enable_ki_protection
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read exactly these partitions, without the group's assignment. Raise SubscriptionConflict if subscribed."""
         shell = self._shell
@@ -87,6 +93,7 @@ class ConsumerCalls(LookupCalls):
 
     # ---- positions
 
+    @enable_ki_protection
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Continue at an offset. With the leader epoch of the record before it, a truncated log is noticed (KIP-320).
 
@@ -96,29 +103,35 @@ class ConsumerCalls(LookupCalls):
             raise ValueError(f"{partition}: the offset {offset} is negative")
         self._shell.seek(partition, offset, leader_epoch)
 
+    @enable_ki_protection
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Continue at the start of the log, which is looked up later. By default, all assigned partitions move."""
         self._shell.reset(partitions or self._shell.subscription.partitions, EARLIEST)
 
+    @enable_ki_protection
     def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Continue at the end of the log, which is looked up later. By default, all assigned partitions move."""
         self._shell.reset(partitions or self._shell.subscription.partitions, LATEST)
 
+    @enable_ki_protection
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record. Raise ConsumerTimeout if it is unknown for `default_api_timeout_ms`."""
         unread = self._shell.unread.first(partition)
         return (await self._limited(self._shell.known_position, partition)).offset if unread is None else unread
 
+    @enable_ki_protection
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`."""
         self._shell.pause(partitions, is_paused=True)
 
+    @enable_ki_protection
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of these partitions again."""
         self._shell.pause(partitions, is_paused=False)
 
     # ---- the group
 
+    @enable_ki_protection
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset | int] | None = None) -> None:
         """Commit offsets, by default the positions behind the records that were returned.
 
@@ -139,6 +152,7 @@ class ConsumerCalls(LookupCalls):
             except (ConsumerError, ApiError) as error:
                 log.warning("group %s: the last commit failed: %s", self._settings.group_id, error)
 
+    @enable_ki_protection
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the committed offsets of the group, None where there is none."""
         return await self._limited(self._shell.offset_commits().committed, partitions)

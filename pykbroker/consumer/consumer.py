@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import trio
 
+from pykbroker.client.defect import ClientInterrupted
 from pykbroker.consumer.calls import ConsumerCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.listener import call_listener
@@ -40,6 +41,8 @@ class Consumer(ConsumerCalls):
 
     At the end of the block, the positions are committed if `enable_auto_commit` is true, and the consumer leaves its
     group. After an error in the block nothing is committed, since the last records may not be processed.
+
+    Ctrl-C interrupts a call while it waits or runs code of the user, or is raised behind it: no call is left half done.
     """
 
     def __init__(self, *topics: str, world: ClientWorld | None = None, **settings: Any) -> None:
@@ -52,6 +55,7 @@ class Consumer(ConsumerCalls):
         if topics:
             self.subscribe(topics)
 
+    @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> Self:
         self._nursery_manager = trio.open_nursery()
         nursery = await self._nursery_manager.__aenter__()
@@ -67,6 +71,7 @@ class Consumer(ConsumerCalls):
         with self._background:
             await self._shell.run(task_status=task_status)
 
+    @trio.lowlevel.enable_ki_protection
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -79,11 +84,23 @@ class Consumer(ConsumerCalls):
                 await self._close(CLOSE_S_MAX, commits=error is None)
         finally:
             self._background.cancel()
-            # The nursery does not get the error of the block, which it would wrap in a group.
-            await self._nursery_manager.__aexit__(None, None, None)
+            await self._end(self._nursery_manager, error)
+
+    @staticmethod
+    async def _end(nursery_manager: AbstractAsyncContextManager[trio.Nursery], error: BaseException | None) -> None:
+        """Wait for the shell, without the error of the block, which the nursery would wrap in a group.
+
+        An error that a signal handler has raised ends the block and may end the shell: the block's is the one to raise.
+        """
+        try:
+            await nursery_manager.__aexit__(None, None, None)
+        except BaseExceptionGroup as group:
+            if error is None or group.split(ClientInterrupted)[1] is not None:
+                raise
 
     # ---- the subscription
 
+    @trio.lowlevel.enable_ki_protection
     async def unsubscribe(self) -> None:
         """Leave the group, and read nothing."""
         while (step := await self._poller.unsubscribe()) is not None:
@@ -91,6 +108,7 @@ class Consumer(ConsumerCalls):
 
     # ---- records
 
+    @trio.lowlevel.enable_ki_protection
     async def poll(self, timeout_s: float = inf, records_max: int | None = None) -> list[ConsumerRecord]:
         """Return the next records, at most `records_max` (by default `max_poll_records`), or none after the time-out.
 
@@ -108,6 +126,7 @@ class Consumer(ConsumerCalls):
         unread.parts = taken.left
         return found
 
+    @trio.lowlevel.enable_ki_protection
     async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
         """Return the next records as columns, one item for each batch, as `poll` does.
 
@@ -143,6 +162,7 @@ class Consumer(ConsumerCalls):
     def __aiter__(self) -> Self:
         return self
 
+    @trio.lowlevel.enable_ki_protection
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record, without an end. A record counts as processed once the next one is requested."""
         records = self._unread.records
@@ -173,6 +193,7 @@ class Consumer(ConsumerCalls):
 
     # ---- the end
 
+    @trio.lowlevel.enable_ki_protection
     async def aclose(self, timeout_s: float = CLOSE_S_MAX, leave: LeaveMode = LeaveMode.DEFAULT) -> None:
         """Commit the positions if `enable_auto_commit` is true, and leave the group, within `timeout_s`."""
         await self._close(timeout_s, commits=True, leave=leave)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from trio.lowlevel import disable_ki_protection
+
 from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.records import ConsumerRecord
 from pykbroker.core.consumer.unread import Taken
@@ -55,6 +57,7 @@ class Deserializers:
                 raise failure
         return found, taken.until({partition: each.offset for partition, each in failures.items()})
 
+    @disable_ki_protection
     def _deserialize(self, record: ConsumerRecord) -> None:
         for name, deserialize in self._parts:
             data = getattr(record, name)

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from trio.lowlevel import disable_ki_protection
+
 from pykbroker.client.interceptors import InterceptorChain
 
 CONSUMER_METHODS = ("on_consume", "on_commit", "close")
@@ -22,6 +24,7 @@ class ConsumerInterceptors(InterceptorChain):
     def __init__(self, interceptors: Sequence[Any]) -> None:
         super().__init__(interceptors, log)
 
+    @disable_ki_protection
     def on_consume(self, records: Any) -> Any:
         """Return the records that the last interceptor returned."""
         for each in self._having("on_consume"):

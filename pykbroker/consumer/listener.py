@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from trio.lowlevel import disable_ki_protection
+
 from pykbroker.core.consumer.membership.steps import CallListener, RebalanceEvent
 
 
@@ -24,6 +26,7 @@ class RebalanceListener:
         return self.on_partitions_revoked(partitions)
 
 
+@disable_ki_protection
 def call_listener(listener: Any, step: CallListener) -> Any:
     """Call a listener, and return what it returned. A listener without `on_partitions_lost` hears of revoked ones."""
     method = getattr(listener, step.event.value, None)

@@ -5,6 +5,7 @@ A run takes one place of STRIDE. INTERRUPT_STRIDE=1 in the environment takes all
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
@@ -15,18 +16,28 @@ from trio._core._run import GLOBAL_RUN_CONTEXT
 
 from pykbroker.consumer import Consumer
 from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.client.interrupts import Interrupt
 from tests.unit.consumer.conftest import GROUP, Consuming
 
 FILES = ("pykbroker/consumer/", "pykbroker/core/consumer/")
-BATCHES, BATCH, PATIENCE_S = 400, 5, 30
+BATCH, PATIENCE_S = 5, 30
 PLACES_MAX = 300
 """The places after which a call only waits for a response."""
 STRIDE = int(os.environ.get("INTERRUPT_STRIDE", 10))
+BATCHES = 4000 // STRIDE
+"""The batches that a test has, which are more than it reads."""
 
 
-def keyboard_interrupt(_scope: trio.CancelScope) -> NoReturn:
-    raise KeyboardInterrupt
+Call = Callable[[Consumer], Awaitable[Sequence[Any]]]
+"""A call of a consumer, which returns records, or columns of them."""
+
+
+def keyboard_interrupt(scope: trio.CancelScope) -> None:
+    """Do what trio does after SIGINT: raise an error at once in code of the user, else when the task waits."""
+    if not trio.lowlevel.currently_ki_protected():
+        raise KeyboardInterrupt
+    scope.cancel()  # the error that is then raised where the task waits is caught here
 
 
 def system_exit(_scope: trio.CancelScope) -> NoReturn:
@@ -64,13 +75,20 @@ async def commit(consumer: Consumer) -> Sequence[Any]:
 
 
 class Returning:
-    """A consumer that is interrupted, and the records that it has returned."""
+    """Consumers that are interrupted, one after the other, and the records that they have returned."""
 
-    def __init__(self, consumer: Consumer, call: Callable[[Consumer], Awaitable[Sequence[Any]]]) -> None:
-        self._consumer, self._call, self._count = consumer, call, 0
+    def __init__(self, consumer: Consumer, partition: TopicPartition) -> None:
+        self._consumer, self._partition, self._count = consumer, partition, 0
+        consumer.assign([partition])
 
-    async def interrupted(self, place: int, act: Callable[[trio.CancelScope], Any]) -> str | None:
-        """Interrupt the call at a place, and look what a commit would commit. Return the place."""
+    def replace(self, consumer: Consumer) -> None:
+        """Go on with a consumer that is new."""
+        self._consumer = consumer
+        consumer.assign([self._partition])
+        consumer.seek(self._partition, self._count)
+
+    async def interrupted(self, call: Call, place: int, act: Callable[[trio.CancelScope], None]) -> str | None:
+        """Interrupt a call at a place, and look what a commit would commit. Return the place. Raise SystemExit."""
         task = trio.lowlevel.current_task()
         with trio.CancelScope() as scope:
             # The tasks of the consumer are left alone: an interrupt ends them, and the consumer with them.
@@ -79,12 +97,12 @@ class Returning:
             found: Sequence[Any] = ()
             try:
                 with interrupt:
-                    found = await self._call(self._consumer)
-            except (KeyboardInterrupt, SystemExit):
+                    found = await call(self._consumer)
+            except KeyboardInterrupt:
                 assert interrupt.at is not None
             finally:
                 self._note(found)
-        assert self.committed in ([self._count], []), f"{interrupt.at}: {self.committed}, not {self._count}"
+                assert self.committed in ([self._count], []), f"{interrupt.at}: {self.committed}, not {self._count}"
         return interrupt.at
 
     @property
@@ -92,7 +110,7 @@ class Returning:
         """Return the offset that a commit would commit."""
         return [each.offset for each in self._consumer._shell.consumed().values()]
 
-    async def go_on(self, *calls: Callable[[Consumer], Awaitable[Sequence[Any]]]) -> None:
+    async def go_on(self, *calls: Call) -> None:
         """Read on without interrupts."""
         with trio.fail_after(PATIENCE_S):
             for call in calls:
@@ -109,21 +127,26 @@ class Returning:
 
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("call", [poll, poll_columns, iterate, seek, commit])
+@pytest.mark.parametrize("before", [(iterate,), (iterate, poll)], ids=["some are unread", "none is unread"])
 async def test_an_interrupt_at_any_place_of_a_call_loses_and_doubles_no_record(
-    autojump_clock, consuming: Consuming, call: Callable[[Consumer], Awaitable[Sequence[Any]]], act: Callable[..., Any]
+    autojump_clock, consuming: Consuming, before: Sequence[Call], call: Call, act: Callable[..., None]
 ) -> None:
     for _ in range(BATCHES):
         consuming.append(*(b"%d" % number for number in range(BATCH)))
     settings = {"max_poll_records": 3, "value_deserializer": int, "enable_auto_commit": False, "group_id": GROUP}
-    for is_empty in (True, False):
-        place = ACTS.index(act) * STRIDE // len(ACTS)
-        at: str | None = ""
-        async with consuming.consumer(**settings) as consumer:
-            consumer.assign(consuming.partitions[:1])
-            consumer.seek(consuming.partitions[0], 0)
-            returning = Returning(consumer, call)
-            while at is not None and place < PLACES_MAX:
-                await returning.go_on(iterate, *([poll] if is_empty else []))
-                at = await returning.interrupted(place, act)
-                place += STRIDE
-                await returning.go_on(poll, iterate)
+    places = iter(range(ACTS.index(act) * STRIDE // len(ACTS), PLACES_MAX, STRIDE))
+    returning: Returning | None = None
+    is_over = False
+    while not is_over:
+        with contextlib.suppress(SystemExit):  # which has left the block of the consumer, as in a program
+            async with consuming.consumer(**settings) as consumer:
+                if returning is None:
+                    returning = Returning(consumer, consuming.partitions[0])
+                else:
+                    returning.replace(consumer)
+                for place in places:
+                    await returning.go_on(*before)
+                    if await returning.interrupted(call, place, act) is None:
+                        break
+                    await returning.go_on(poll, iterate)
+                is_over = True
