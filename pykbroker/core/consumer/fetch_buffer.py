@@ -4,6 +4,7 @@
 2. An error is raised only if no records precede it in the same poll; otherwise the next poll raises it.
 3. Records of a paused partition, and of those that a poll leaves out, wait in the buffer.
 4. A batch that cannot be read is fetched once more before its error is raised, and after a backoff when it was.
+5. After another error, the same broker is asked again after a backoff: it may answer at once until metadata is newer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _STALE_METADATA = {
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
 _IGNORED = {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR}
-"""The errors after which the partition is simply fetched again."""
+"""The errors after which the partition is simply fetched again, after a backoff."""
 
 
 class FetchBuffer:
@@ -158,14 +159,14 @@ class FetchBuffer:
         """Whether the records of a response are used. Handle its error code."""
         partition, data = completed.partition, completed.data
         state = self._subscription.get(partition)
-        if state is None or state.state is not FetchState.FETCHING:
+        if state is None or state.state is not FetchState.FETCHING or not completed.is_of_era(state):
             return False
         if data.error_code:
             self._subscription.move_to_end(partition)
             try:
                 self._handle_error(completed, state, data.error_code, now_ms)
             except (ConsumerError, ApiError):
-                state.fetch_at_ms = now_ms + self._backoff_ms
+                self._delay(state, now_ms)
                 raise
             return False
         if not completed.fits(state):
@@ -182,15 +183,19 @@ class FetchBuffer:
         if state.damaged_offset != completed.next_offset:
             state.damaged_offset = completed.next_offset
             return False
-        state.fetch_at_ms = now_ms + self._backoff_ms
+        self._delay(state, now_ms)
         return True
+
+    def _delay(self, state: AssignedPartition, now_ms: float) -> None:
+        state.fetch_at_ms = now_ms + self._backoff_ms
 
     def _handle_error(self, completed: CompletedFetch, state: AssignedPartition, code: int, now_ms: float) -> None:
         """Handle the error of a partition. Raise it if the user has to act."""
         partition, offset = completed.partition, completed.next_offset
         if code in _STALE_METADATA:
             self._is_metadata_stale = True
-            state.clear_replica()
+            if not state.clear_replica() and completed.is_of_leader(state):
+                self._delay(state, now_ms)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             # A replica may lag behind, so the leader is asked before the position is given up.
             if not state.clear_replica() and state.position is not None and state.position.offset == offset:
@@ -200,7 +205,9 @@ class FetchBuffer:
         elif code == ErrorCode.CORRUPT_MESSAGE:
             if self._is_damaged_again(completed, state, now_ms):
                 raise UnreadableRecords(partition, offset, "the broker found it corrupt")
-        elif code not in _IGNORED:
+        elif code in _IGNORED:
+            self._delay(state, now_ms)
+        else:
             raise ApiError(error_code(code), f"Unexpected error while fetching {partition} at offset {offset}")
 
     def _reset(self, partition: TopicPartition, state: AssignedPartition) -> None:

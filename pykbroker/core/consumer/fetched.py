@@ -49,8 +49,8 @@ class CompletedFetch:
     """The fetched records of one partition.
 
     `next_offset` is the offset that follows the records that were taken. `last_epoch` is the leader epoch of the last
-    batch that was read, or -1. `era` is that of the partition when it was received. Aborted transactions are only
-    hidden with `isolation.level=read_committed`.
+    batch that was read, or -1. `era` is that of the partition when it was received. `leader_epoch` is that of the
+    leader at the time of the request. Aborted transactions are only hidden with `isolation.level=read_committed`.
     """
 
     def __init__(
@@ -62,9 +62,10 @@ class CompletedFetch:
         committed: bool,
         checks_crc: bool,
         era: object = None,
+        leader_epoch: int = NO_EPOCH,
         reads: ReadRecords = read_columns,
     ) -> None:
-        self.era = era
+        self.era, self._leader_epoch = era, leader_epoch
         self.partition, self.data = partition, data
         self.next_offset, self.last_epoch = offset, NO_EPOCH
         self.is_checked = self.is_drained = False
@@ -86,7 +87,15 @@ class CompletedFetch:
     def fits(self, state: AssignedPartition) -> bool:
         """Whether the records that are next in line are those at the position, and of its era."""
         position = state.position
-        return position is not None and position.offset == self.next_offset and self.era is state.era
+        return position is not None and position.offset == self.next_offset and self.is_of_era(state)
+
+    def is_of_era(self, state: AssignedPartition) -> bool:
+        """Whether the user has not moved the position since the response was received."""
+        return self.era is state.era
+
+    def is_of_leader(self, state: AssignedPartition) -> bool:
+        """Whether the partition still has the leader that it had at the time of the request."""
+        return state.position is not None and state.position.leader.epoch == self._leader_epoch
 
     def drain(self) -> None:
         """Drop the records that were not taken."""

@@ -116,6 +116,7 @@ class ConsumerFetches:
                     committed=settings.is_committed,
                     checks_crc=settings.checks_crc,
                     era=None if state is None else state.era,
+                    leader_epoch=asked.leader_epoch,
                     reads=self._reads,
                 )
             )

@@ -116,7 +116,7 @@ class AssignedPartition:
         """Note the current leader. The position is validated again, unless the leader does not support it."""
         if leader.node is None or self.position is None or self.position.leader == leader:
             return
-        position = self.position._replace(leader=leader)
+        position, self.fetch_at_ms = self.position._replace(leader=leader), 0.0
         if validates:
             self._replica = None
             self.seek_unvalidated(position)

@@ -260,10 +260,27 @@ def test_errors_of_stale_metadata_have_metadata_refreshed_and_are_fetched_again(
     reader.broker.logs[A].append(1)
     reader.broker.errors[A] = PartitionData(error_code=error)
     assert reader.values() == []
-    plan = reader.due()
+    plan = reader.due(BACKOFF_MS - 0.1)
     assert plan.is_metadata_stale
+    assert (plan.calls, plan.is_delayed) == ([], True)
+    plan = reader.due(BACKOFF_MS)
+    assert not plan.is_metadata_stale
     assert len(plan.calls) == 1
-    assert not reader.due().is_metadata_stale
+
+
+def test_a_new_leader_is_asked_without_a_backoff() -> None:
+    reader = Reader([A])
+    state, error = reader.subscription[A], PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    for leader, is_known_first in ((8, False), (9, True)):
+        reader.broker.errors[A] = error
+        reader.fetch()
+        if is_known_first:
+            state.leader_changed(PartitionLeader(leader, leader), validates=False)
+        assert reader.poll() == []
+        state.leader_changed(PartitionLeader(leader, leader), validates=False)
+        [call] = reader.due().calls
+        assert call.node == leader
+        reader.fetching.failed(call)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR])
@@ -272,9 +289,19 @@ def test_other_transient_errors_are_fetched_again(error: ErrorCode) -> None:
     reader.broker.logs[A].append(1)
     reader.broker.errors[A] = PartitionData(error_code=error)
     assert reader.values() == []
-    assert not reader.due().is_metadata_stale
-    reader.fetching._in_flight.clear()
-    assert reader.values() == [b"0"]
+    plan = reader.due(BACKOFF_MS - 0.1)
+    assert (plan.calls, plan.is_metadata_stale, plan.is_delayed) == ([], False, True)
+    reader.fetch(BACKOFF_MS)
+    assert [record.value for record in reader.poll()] == [b"0"]
+
+
+def test_an_error_that_was_received_before_a_seek_is_stale() -> None:
+    reader = Reader([A])
+    reader.broker.errors[A] = PartitionData(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    reader.fetch()
+    reader.subscription[A].move(FetchPosition(0, -1, LEADER))
+    assert reader.poll() == []
+    assert len(reader.due().calls) == 1
 
 
 def test_a_leader_hint_of_an_error_is_reported() -> None:
