@@ -94,7 +94,7 @@ class ConsumerPoller:
                 return None
             wakes_at = deadline if shell.member is None else min(deadline, shell.member.step_at)
             with trio.move_on_at(wakes_at):
-                await shell.waiting.park()
+                await shell.wait_for_news()
 
     def _begin_poll(self) -> None:
         """Note that the user has processed the records of the last poll."""

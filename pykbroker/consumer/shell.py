@@ -254,15 +254,18 @@ class ConsumerShell:
         failure, self._failure = self._failure, None
         if failure is None:
             return
-        if isinstance(failure, NoOffsetForPartition) and not any(map(self._lacks_position, failure.partitions)):
-            return  # the user has sought meanwhile
+        if isinstance(failure, NoOffsetForPartition):
+            states = map(self.subscription.get, failure.partitions)
+            if all(state is None or state.position is not None for state in states):
+                return  # the user has sought meanwhile
         raise failure
 
-    def _lacks_position(self, partition: TopicPartition) -> bool:
-        state = self.subscription.get(partition)
-        return state is not None and state.position is None
-
     # ---- the calls of the user
+
+    async def wait_for_news(self) -> None:
+        """Wait until something changes, or return if there is an error for the user, which may be of this very call."""
+        if self._failure is None:
+            await self.waiting.park()
 
     def start(self, task: Callable[..., object], *args: object) -> None:
         """Start a task in the background."""
@@ -278,7 +281,7 @@ class ConsumerShell:
             if position is not None:
                 return position
             self.advance()
-            await self.waiting.park()
+            await self.wait_for_news()
 
     def reset(self, partitions: Collection[TopicPartition], strategy: ResetStrategy) -> None:
         """Move to where a strategy says. The offset is looked up in the background."""

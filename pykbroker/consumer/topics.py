@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from pykbroker.client.cluster import Cluster, ClusterPartition
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
@@ -94,8 +95,7 @@ class ConsumerTopics:
 
     def id_of(self, name: str) -> bytes:
         """Return the id of a topic, or the nil id if it is unknown."""
-        topic = self.cluster.topics.get(name)
-        return NIL if topic is None else topic.topic_id
+        return id_in(self.cluster, name)
 
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the name of a topic id, or None if it is unknown."""
@@ -137,11 +137,11 @@ class ConsumerTopics:
 
     # ---- updates
 
-    def _update(self, _old: Cluster, cluster: Cluster) -> None:
+    def _update(self, old: Cluster, cluster: Cluster) -> None:
         if self._subscription.kind is SubscriptionKind.PATTERN:
             self._match()
         try:
-            reset_recreated(self._subscription, self.id_of)
+            reset_recreated(self._subscription, partial(id_in, old), partial(id_in, cluster))
         except OffsetsOutOfRange as error:
             self._failed(error)
         self._subscription.leaders_changed(self.leader_of, self._validates)
@@ -169,3 +169,9 @@ class ConsumerTopics:
         for name, code in errors.items():
             if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
                 self._failed(ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic name '{name}' is not allowed"))
+
+
+def id_in(cluster: Cluster, name: str) -> bytes:
+    """Return the id of a topic in a view, or the nil id if it is unknown."""
+    topic = cluster.topics.get(name)
+    return NIL if topic is None else topic.topic_id

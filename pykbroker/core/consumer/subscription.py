@@ -235,17 +235,20 @@ def is_subscribed(subscription: ConsumerSubscription, topic: str) -> bool:
     return subscription.kind is not SubscriptionKind.TOPICS or topic in subscription.topics
 
 
-def reset_recreated(subscription: ConsumerSubscription, topic_id_of: Callable[[str], bytes]) -> None:
-    """Reset the positions in topics that were deleted and created again, as their ids say.
+def reset_recreated(
+    subscription: ConsumerSubscription, old_id_of: Callable[[str], bytes], id_of: Callable[[str], bytes]
+) -> None:
+    """Reset the positions in topics that were deleted and created again, as their ids in old and new metadata say.
 
     Raise OffsetsOutOfRange if there is no reset strategy. The positions are then lost until the user seeks.
     """
     recreated: dict[TopicPartition, int] = {}
     for partition in subscription.partitions:
-        state, topic_id = subscription[partition], topic_id_of(partition.topic)
+        state, topic_id = subscription[partition], id_of(partition.topic)
         if topic_id == NIL:
             continue
-        if state.position is not None and state.topic_id not in (NIL, topic_id):
+        known = old_id_of(partition.topic) if state.topic_id == NIL else state.topic_id
+        if state.position is not None and known not in (NIL, topic_id):
             recreated[partition] = state.position.offset
         state.topic_id = topic_id
     if not recreated:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
-from pykbroker.core.consumer.errors import ConsumerTimeout, LogTruncation, SubscriptionConflict
+from pykbroker.core.consumer.errors import (
+    ConsumerTimeout,
+    LogTruncation,
+    NoOffsetForPartition,
+    OffsetsOutOfRange,
+    SubscriptionConflict,
+)
 from pykbroker.core.topic_partition import TopicPartition
-from tests.unit.consumer.conftest import TIME_MS, Consuming, values_of
+from tests.unit.consumer.conftest import GROUP, TIME_MS, Consuming, values_of
 from wire.api import ApiKey
 
 PATIENCE_S = 10
@@ -189,3 +196,44 @@ async def test_a_seek_with_a_leader_epoch_notices_a_truncated_log(autojump_clock
         consumer.seek(partition, 2, leader_epoch=0)
         with pytest.raises(LogTruncation):
             await values_of(consumer, 1)
+
+
+# ---- topics that are deleted and created again
+
+
+@pytest.mark.parametrize("way", ["subscribe", "group", "assign"])
+async def test_a_position_in_a_topic_that_was_created_again_is_reset(
+    autojump_clock, consuming: Consuming, way: str
+) -> None:
+    consuming.append(b"a", b"b", b"c")
+    partition = consuming.partitions[0]
+    group = {"group_id": GROUP, "enable_auto_commit": False} if way == "group" else {}
+    async with consuming.consumer(*([] if way == "assign" else ["topic"]), **group) as consumer:
+        if way == "assign":
+            consumer.assign([partition])
+        with trio.fail_after(PATIENCE_S):
+            assert await values_of(consumer, 3) == [b"a", b"b", b"c"]
+            consuming.state.recreate_topic("topic")
+            consuming.append(b"A", b"B", b"C", b"D", b"E")
+            assert await values_of(consumer, 5) == [b"A", b"B", b"C", b"D", b"E"]
+            assert await consumer.position(partition) == 5
+
+
+async def test_without_a_reset_policy_a_topic_that_was_created_again_is_an_error(
+    autojump_clock, consuming: Consuming
+) -> None:
+    consuming.append(b"a", b"b", b"c")
+    partition = consuming.partitions[0]
+    async with consuming.consumer(auto_offset_reset="none") as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        with trio.fail_after(PATIENCE_S):
+            assert await values_of(consumer, 3) == [b"a", b"b", b"c"]
+            consuming.state.recreate_topic("topic")
+            consuming.append(b"A", b"B", b"C", b"D", b"E")
+            with pytest.raises(OffsetsOutOfRange, match="deleted and created again: topic-0 at offset 3"):
+                await values_of(consumer, 1)
+            with pytest.raises(NoOffsetForPartition, match="topic-0"):
+                await values_of(consumer, 1)
+            consumer.seek(partition, 1)
+            assert await values_of(consumer, 4) == [b"B", b"C", b"D", b"E"]

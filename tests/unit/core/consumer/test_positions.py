@@ -304,19 +304,26 @@ def test_a_result_for_an_older_position_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("reset", [EARLIEST, NO_RESET])
-def test_a_position_in_a_topic_that_was_deleted_and_created_again_is_reset(reset: ResetStrategy) -> None:
+@pytest.mark.parametrize("is_assigned_late", [False, True])
+def test_a_position_in_a_topic_that_was_deleted_and_created_again_is_reset(
+    reset: ResetStrategy, is_assigned_late: bool
+) -> None:
+    """A group assigns partitions once metadata has their topics. The next metadata may have the new ids already."""
     partition, subscription = TopicPartition("topic", 0), ConsumerSubscription(reset)
     subscription.assign([partition])
     state = subscription[partition]
     state.seek(FetchPosition(3))
-    era = state.era
-    for topic_id in (bytes(16), b"1" * 16, b"1" * 16, bytes(16)):
-        reset_recreated(subscription, {"topic": topic_id}.__getitem__)
+    era, before = state.era, b"1" * 16
+    if not is_assigned_late:
+        for old, new in ((bytes(16), bytes(16)), (bytes(16), before), (before, before), (before, bytes(16))):
+            reset_recreated(subscription, {"topic": old}.__getitem__, {"topic": new}.__getitem__)
+        before = bytes(16)  # a rebootstrap has dropped what was known
     assert (state.position, state.era) == (FetchPosition(3), era)
+    ids = {"topic": before}.__getitem__, {"topic": b"2" * 16}.__getitem__
     if reset == NO_RESET:
         with pytest.raises(OffsetsOutOfRange, match="deleted and created again: topic-0 at offset 3"):
-            reset_recreated(subscription, lambda _topic: b"2" * 16)
+            reset_recreated(subscription, *ids)
     else:
-        reset_recreated(subscription, lambda _topic: b"2" * 16)
+        reset_recreated(subscription, *ids)
     assert (state.position, state.state, state.reset) == (None, FetchState.AWAIT_RESET, reset)
     assert state.era is not era
