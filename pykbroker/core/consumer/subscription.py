@@ -129,11 +129,14 @@ class ConsumerSubscription:
                 state.awaits_listener = False
 
     def mark_revoking(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop fetching partitions that the rebalance listener is called for."""
+        """Stop fetching exactly these partitions, which the group takes away once the rebalance listener was called.
+
+        A revocation that was marked before and is not among them was withdrawn.
+        """
+        revoking = frozenset(partitions)
         self.changed()
-        for partition in partitions:
-            if state := self._partitions.get(partition):
-                state.is_revoking = True
+        for partition, state in self._partitions.items():
+            state.is_revoking = partition in revoking
         self.changed()
 
     # ---- partitions

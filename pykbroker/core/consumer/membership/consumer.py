@@ -314,16 +314,17 @@ class ConsumerMembership:
         resolved = (self._target[0], self._resolved())
         if resolved == self._current:
             return  # the rest waits for metadata
-        if self._current != NOTHING and resolved[1] == self._current[1]:
-            self._current = resolved
-            self.state = MembershipState.ACKNOWLEDGING
-            return
         assigned = {
             TopicPartition(self._names[topic_id], index) for topic_id, all_ in resolved[1].items() for index in all_
         }
         owned = set(subscription.partitions)
         revoked, added = owned - assigned, assigned - owned
         subscription.mark_revoking(revoked)
+        is_read = assigned == owned and not any(subscription[each].awaits_listener for each in owned)
+        if is_read and self._current != NOTHING and resolved[1] == self._current[1]:
+            self._current = resolved
+            self.state = MembershipState.ACKNOWLEDGING
+            return
         if self._settings.commits:
             yield CommitOffsets()
             if self._is_overtaken(joins):

@@ -86,6 +86,37 @@ def test_a_step_whose_listener_failed_is_tried_again() -> None:
     assert member.poll() == ["commit", "revoked a-0", "assigned"]
 
 
+def test_a_revocation_that_the_coordinator_withdraws_is_forgotten() -> None:
+    member = stable()
+    member.heartbeat(2, {"a": {1}}, after_ms=5000.0)
+    member.listener_fails = True
+    assert member.poll() == ["commit", "revoked a-0"]
+    assert member.subscription[A0].is_revoking
+    member.listener_fails = False
+    member.heartbeat(3, {"a": {0, 1}}, after_ms=5000.0)
+    assert member.poll() == []
+    assert not member.subscription[A0].is_revoking
+    assert member.heartbeat(3) == "heartbeat@3 owned=a[0, 1]"
+
+
+def test_partitions_that_were_given_away_are_taken_again_after_a_listener_failed() -> None:
+    member = stable()
+    member.heartbeat(2, {"a": {1}}, after_ms=5000.0)
+    member.member.poll(member.now)
+    for is_done in (None, True, False):
+        assert member.member.step(member.now) is not None
+        member.member.answer(is_done, member.now)
+    assert member.subscription.partitions == [A1]
+    member.heartbeat(3, {"a": {0, 1}}, after_ms=5000.0)
+    member.listener_fails = True
+    assert member.poll() == ["commit", "assigned a-0"]
+    assert member.subscription[A0].awaits_listener
+    member.listener_fails = False
+    assert member.poll() == ["commit", "assigned"]
+    assert member.subscription.partitions == [A0, A1]
+    assert not member.subscription[A0].awaits_listener
+
+
 def test_an_unknown_topic_id_waits_for_metadata_and_the_rest_is_assigned() -> None:
     member = ConsumerTranscript("a", "b", known=("a",))
     member.poll()
