@@ -23,7 +23,7 @@ class RecordMetadata(NamedTuple):
 class Delivery(msgspec.Struct, gc=False, eq=False, frozen=True):
     """A record that was handed to the producer. Awaiting it returns its RecordMetadata, or raises the record's error.
 
-    It may be awaited by several tasks of the producer's trio loop, or by none.
+    It may be awaited by several tasks of the producer's trio loop, or by none. RuntimeError is raised in another loop.
     """
 
     batch: ProducerBatch
@@ -137,7 +137,9 @@ def place_rows(column: list[int], rows: Sequence[int], values: Sequence[int]) ->
 
 
 async def wait_settled(batch: ProducerBatch) -> None:
-    """Wait until the outcome of a batch is known."""
+    """Wait until the outcome of a batch is known. Raise RuntimeError in another trio loop than that of its producer."""
+    if batch.loop is not None and batch.loop is not trio.lowlevel.current_trio_token():
+        raise RuntimeError("the delivery belongs to a producer in another trio loop: await it in that loop")
     if batch.is_settled:
         await trio.lowlevel.checkpoint()
         return

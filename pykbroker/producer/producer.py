@@ -47,6 +47,7 @@ class Producer:
 
     @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> Self:
+        self._shell.accumulator.loop = trio.lowlevel.current_trio_token()
         self._nursery_manager = trio.open_nursery()
         self._nursery = await self._nursery_manager.__aenter__()
         self._nursery.start_soon(self._shell.run)

@@ -89,6 +89,8 @@ class RecordAccumulator:
         self.ratios = CompressionRatio(settings.codec)
         self.muted: set[TopicPartition] = set()
         """The partitions of which nothing is sent, because one batch in flight at a time keeps their order."""
+        self.loop: object = None
+        """The `loop` of new batches."""
         self.is_closing = False
         self.is_completing = False
         """Whether a transaction is being committed or aborted."""
@@ -218,6 +220,7 @@ class RecordAccumulator:
         else:
             queue = self._queues[partition] = deque()
         batch = ProducerBatch(partition, self._bytes_max(partition.topic), taken, now_ms)
+        batch.loop = self.loop
         queue.append(batch)
         self.incomplete.add(batch)
         return batch

@@ -83,6 +83,7 @@ class ProducerBatch:
         "created_ms",
         "is_closed",
         "leader_epoch",
+        "loop",
         "may_be_written",
         "outcome",
         "parent",
@@ -104,6 +105,8 @@ class ProducerBatch:
         self.leader_epoch = -1
         """The leader epoch of the partition at the last attempt."""
         self.is_closed = False
+        self.loop: object = None
+        """The event loop in which the outcome may be awaited. None says that any thread may wait."""
         self.may_be_written = False
         """Whether an earlier attempt ended without saying if the batch was written."""
         self.outcome: BatchOutcome | None = None

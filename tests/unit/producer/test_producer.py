@@ -55,6 +55,20 @@ class TestSend:
             assert await second == second.result()
         assert producing.values(1) == [b"a", b"b"]
 
+    async def test_a_delivery_is_awaited_in_the_loop_of_its_producer_only(
+        self, autojump_clock, producing: Producing
+    ) -> None:
+        async def awaited(delivery: Any) -> Any:
+            return await delivery
+
+        async with producing.producer() as producer:
+            deliveries: list[Any] = [await producer.send("topic", b"a"), await producer.send_many("topic", [b"b"])]
+            for _ in ("unsettled", "settled"):
+                for delivery in deliveries:
+                    with pytest.raises(RuntimeError, match="belongs to a producer in another trio loop"):
+                        await trio.to_thread.run_sync(trio.run, awaited, delivery)
+                    assert await delivery
+
     async def test_keys_and_headers_arrive(self, autojump_clock, producing: Producing) -> None:
         async with producing.producer() as producer:
             headers: list[Any] = [("name", b"1"), ("none", None), ("view", memoryview(b"2"))]
