@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future as Future
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import trio
 
 from pykbroker.world.latch import Latch
+from pykbroker.world.one_process import OneProcess
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class BackgroundLoop:
         self, name: str, main: Callable[[], Awaitable[Any]], ended: Callable[[BaseException | None], None] | None = None
     ) -> None:
         self._name, self._main, self._ended = name, main, ended
-        self._process = os.getpid()
+        self._process = OneProcess(name, lost="a fork does not copy its thread")
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
         self._started = Latch()
@@ -46,17 +46,13 @@ class BackgroundLoop:
 
     def check(self) -> None:
         """Raise RuntimeError in a process that was forked after the start, and LoopEnded if the loop has failed."""
-        if self._failure is not None or os.getpid() != self._process:  # inline, because each record passes here
+        if self._failure is not None or not self._process.is_current:  # inline, because each record passes here
             self.check_process()
             raise self._end_error()
 
     def check_process(self) -> None:
         """Raise RuntimeError in a process that was forked after the start."""
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                f"{self._name} was made in process {self._process}, and a fork does not copy its thread: make another "
-                "one in the child process"
-            )
+        self._process.check()
 
     @property
     def is_current_thread(self) -> bool:
@@ -126,14 +122,14 @@ class BackgroundLoop:
 
     def stop_soon(self) -> None:
         """Cancel `main`. A second call does nothing, nor one after a failure."""
-        if os.getpid() == self._process and self._thread.is_alive():
+        if self._process.is_current and self._thread.is_alive():
             with suppress(LoopEnded):
                 self.call_soon(self._scope.cancel)
 
     def stop(self) -> None:
         """Cancel `main` and wait for the end of the thread, as `stop_soon` does."""
         self.stop_soon()
-        if os.getpid() == self._process and self._thread.is_alive() and not self.is_current_thread:
+        if self._process.is_current and self._thread.is_alive() and not self.is_current_thread:
             self._thread.join()
 
     def join(self, timeout_s: float | None = None) -> bool:

@@ -8,27 +8,35 @@ from weakref import WeakSet
 
 
 class OneProcess:
-    """The process of a client. `name` is that of the client in the error. `forked` is called in each forked process."""
+    """The process of a client. `name` is that of the client in the error, and `lost` says what a fork does not have.
 
-    def __init__(self, name: str, forked: Callable[[], None] = lambda: None) -> None:
-        self._name, self._process, self._forked = name, os.getpid(), forked
-        _ALL.add(self)
+    `forked` is called in each forked process. Each record of a producer asks for `is_current`, so it is an attribute,
+    which costs no system call.
+    """
 
-    @property
-    def is_current(self) -> bool:
+    def __init__(
+        self,
+        name: str,
+        forked: Callable[[], None] = lambda: None,
+        *,
+        lost: str = "a forked process cannot use its connections",
+    ) -> None:
+        self._name, self._process, self._forked, self._lost = name, os.getpid(), forked, lost
+        self.is_current = True
         """Whether this process has made the client. In a forked one, a lock of the parent may stay taken for ever."""
-        return os.getpid() == self._process
+        _ALL.add(self)
 
     def check(self) -> None:
         """Raise RuntimeError in a process that was forked later."""
         if not self.is_current:
             raise RuntimeError(
-                f"{self._name} was made in process {self._process}, and a forked process cannot use its connections: "
-                "make another one in the child process"
+                f"{self._name} was made in process {self._process}, and {self._lost}: make another one in the child "
+                "process"
             )
 
     def call_forked(self) -> None:
         """Tell the client that it is in a forked process now."""
+        self.is_current = False
         self._forked()
 
 

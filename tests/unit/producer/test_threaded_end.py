@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -231,7 +230,8 @@ class TestFork:
         holding = Call(hold)
         assert held.wait(WAIT_S)
         with monkeypatch.context() as patch:
-            patch.setattr(os, "getpid", lambda: -1)
+            for each in (producer.shell.process, producer.loop._process):
+                patch.setattr(each, "is_current", False)
             with pytest.raises(RuntimeError, match="was made in process"):
                 Call(producer.shell.statistics).join()
             with pytest.raises(RuntimeError, match="was made in process"):
