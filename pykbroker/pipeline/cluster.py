@@ -14,7 +14,8 @@ from pykbroker.client.admin_session import with_admin
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.group_coordinators import GroupCoordinators
 from pykbroker.client.group_offsets import committed_with_text
-from pykbroker.consumer import Consumer
+from pykbroker.consumer.hosted import HostedConsumer
+from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.position import CommittedOffset
@@ -22,6 +23,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.names import is_internal
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.source.deletions import of_existing
 from pykbroker.pipeline.source.topic_pattern import BadPattern, compiled, whole
 from wire.messages.metadata import MetadataRequest
 
@@ -85,13 +87,18 @@ class PipelineCluster:
         return self._asked(ask, patience_s, is_ending)
 
     def ends(self, facts: ClusterFacts) -> LogEnds:
-        """Return the ends of all logs. With `committed_only`, a log ends before its first open transaction."""
+        """Return the ends of all logs but those that are deleted meanwhile.
+
+        With `committed_only`, a log ends before its first open transaction.
+        """
         partitions = [
             TopicPartition(topic, index) for topic, count in facts.partitions.items() for index in range(count)
         ]
 
-        async def ask(consumer: Consumer) -> LogEnds:
-            return LogEnds(await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions))
+        async def ask(consumer: HostedConsumer) -> LogEnds:
+            first, _ = await of_existing(consumer.shell, consumer.calls.beginning_offsets, partitions)
+            ends, _ = await of_existing(consumer.shell, consumer.calls.end_offsets, list(first))
+            return LogEnds({key: first[key] for key in ends}, ends)
 
         return self._run(ask)
 
@@ -101,8 +108,8 @@ class PipelineCluster:
         An open transaction with such an offset is waited for.
         """
 
-        async def ask(consumer: Consumer) -> dict[TopicPartition, CommittedOffset]:
-            found = await consumer.committed(partitions)
+        async def ask(consumer: HostedConsumer) -> dict[TopicPartition, CommittedOffset]:
+            found = await consumer.calls.committed(partitions)
             return {key: each for key, each in found.items() if each is not None}
 
         return self._run(ask, group_id=group)
@@ -164,26 +171,31 @@ class PipelineCluster:
                 f"{self.bootstrap}: no answer within {patience_s:g} s: is a broker running there? ({failure})"
             )
 
-        return self._answer(main)
+        return self._answer(lambda: trio.run(main))
 
-    def _run(self, ask: Callable[[Consumer], Awaitable[T]], **settings: Any) -> T:
-        async def main() -> T:
-            consumer = Consumer(
-                bootstrap_servers=self.bootstrap,
-                client_id=CLIENT_ID,
-                isolation_level=self._isolation,
-                allow_auto_create_topics=False,
-                default_api_timeout_ms=PATIENCE_S * 1000,
-                **settings,
-            )
-            async with consumer:
-                return await ask(consumer)
+    def _run(self, ask: Callable[[HostedConsumer], Awaitable[T]], **settings: Any) -> T:
+        given = {
+            "bootstrap_servers": self.bootstrap,
+            "client_id": CLIENT_ID,
+            "isolation_level": self._isolation,
+            "allow_auto_create_topics": False,
+            "default_api_timeout_ms": PATIENCE_S * 1000,
+            **settings,
+        }
 
-        return self._answer(main)
+        def answer() -> T:
+            consumer = HostedConsumer(consumer_settings(given))
+            try:
+                found: T = consumer.ask(ask, consumer)
+            finally:
+                consumer.stop()
+            return found
 
-    def _answer(self, main: Callable[[], Awaitable[T]]) -> T:
+        return self._answer(answer)
+
+    def _answer(self, call: Callable[[], T]) -> T:
         try:
-            return trio.run(main)
+            return call()
         except TimeoutError as error:  # that of the consumer
             text = f"{self.bootstrap}: no answer within {PATIENCE_S} s: is a broker running there?"
             raise PipelineError(text) from error

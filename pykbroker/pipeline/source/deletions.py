@@ -8,7 +8,8 @@ it, some times in a row.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import trio
 
@@ -86,3 +87,21 @@ async def unless_deleted(
     for error in errors:
         raise error
     return results[0]
+
+
+async def of_existing(
+    shell: ConsumerShell, call: Callable[[Any], Awaitable[Mapping[TopicPartition, T]]], partitions: Any
+) -> tuple[dict[TopicPartition, T], frozenset[TopicPartition]]:
+    """Return what a call finds for partitions, without those that are deleted meanwhile, and these.
+
+    `partitions` is a collection, or a mapping of partitions to more arguments. Raise the error of the call.
+    """
+    wanted, gone = partitions, frozenset[TopicPartition]()
+    while wanted:
+        found = await unless_deleted(shell, partial(call, wanted), wanted)
+        if not isinstance(found, frozenset):
+            return dict(found), gone
+        gone |= found
+        left = [each for each in wanted if each not in gone]
+        wanted = {each: wanted[each] for each in left} if isinstance(wanted, Mapping) else left
+    return {}, gone

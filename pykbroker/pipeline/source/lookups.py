@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -14,7 +13,7 @@ from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.errors import ConsumerTimeout
 from pykbroker.core.consumer.offsets import TimedOffset
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.source.deletions import unless_deleted
+from pykbroker.pipeline.source.deletions import of_existing
 from pykbroker.pipeline.source.errors import DataLoss, log, report_losses
 from pykbroker.pipeline.source.offset_json import OffsetMap
 from pykbroker.pipeline.source.offset_limits import (
@@ -128,18 +127,11 @@ class OffsetLookup:
 
         `partitions` may map them to more arguments. DataLoss is not raised if `failOnDataLoss` is false.
         """
-        wanted: Collection[TopicPartition] = partitions
-        while wanted:
-            found = self._ask(unless_deleted, self._hosted.shell, partial(function, wanted), wanted)
-            if not isinstance(found, frozenset):
-                return dict(found)
-            deleted = dict.fromkeys(found, 0)
-            report_losses([f"Partitions {named(deleted)} have been deleted."], fails=self._options.fails_on_loss)
-            if isinstance(wanted, Mapping):
-                wanted = {each: given for each, given in wanted.items() if each not in found}
-            else:
-                wanted = [each for each in wanted if each not in found]
-        return {}
+        found, deleted = self._ask(of_existing, self._hosted.shell, function, partitions)
+        if deleted:
+            sentence = f"Partitions {named(dict.fromkeys(deleted, 0))} have been deleted."
+            report_losses([sentence], fails=self._options.fails_on_loss)
+        return found
 
     def _ask(self, function: Callable[..., Any], *args: Any, timed: bool = False) -> Any:
         """Return the result of a call in the background, which is repeated if it times out."""

@@ -12,6 +12,7 @@ import pytest
 from pykbroker.core.consumer.errors import ConsumerTimeout
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka import KafkaProducer
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster
 from pykbroker.pipeline.source import deletions, range_reader
 from pykbroker.pipeline.source.deletions import unknown_partitions
 from pykbroker.pipeline.source.errors import DataLoss, ReadStalled
@@ -73,6 +74,15 @@ def test_a_partition_that_is_deleted_while_a_query_is_planned_is_data_loss_withi
         for limit in (EveryPartition(LATEST), EveryTimestamp(5, True)):
             assert lookup.resolved(limit, [there, gone], starts=True) == {there: 0}
     assert time.monotonic() - begun < SLOW_S  # each of them alone takes 180 s by the time-outs of a consumer
+
+
+def test_the_ends_of_topics_leave_out_what_is_deleted_meanwhile_within_seconds(broker: RunningBroker) -> None:
+    broker.topic("left", partitions=1)
+    facts = ClusterFacts("c", {}, {"left": 2, "lost": 1})
+    begun = time.monotonic()
+    left = {TopicPartition("left", 0): 0}
+    assert PipelineCluster(broker.bootstrap).ends(facts) == LogEnds(left, left)
+    assert time.monotonic() - begun < SLOW_S  # the time-out of a consumer is 60 s
 
 
 def test_a_partition_is_unknown_if_no_broker_of_most_has_it() -> None:
