@@ -204,11 +204,11 @@ def start(settings: SessionSettings, extra: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     is_submitted = SUBMITTED in os.environ
-    is_here = settings.master.startswith("local") and not is_submitted
+    conf = {**({} if is_submitted else {"spark.master": settings.master}), **settings.conf, **extra}
+    is_here = not is_submitted and conf["spark.master"].startswith("local")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_here:
         os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
-    conf = {**({} if is_submitted else {"spark.master": settings.master}), **settings.conf, **extra}
     with quiet_launch() as printed, ended_if_unfinished(), keeping_interrupts():
         try:
             builder = SparkSession.builder.appName("pykbroker")

@@ -73,6 +73,21 @@ def test_a_launch_leaves_to_the_user_what_files_and_arguments_of_spark_may_set(
     }
 
 
+@pytest.mark.parametrize(
+    ("option", "master", "is_here"), [("local[*]", "spark://host:7077", False), ("spark://host:7077", "local[2]", True)]
+)
+def test_a_master_among_the_settings_decides_where_the_tasks_run(
+    launched: Path, monkeypatch: pytest.MonkeyPatch, option: str, master: str, is_here: bool
+) -> None:
+    """Executors of a cluster could not reach a driver at 127.0.0.1."""
+    monkeypatch.setenv("SPARK_LOCAL_IP", "")
+    monkeypatch.delenv("SPARK_LOCAL_IP")
+    with pytest.raises(PipelineError, match="Spark could not start"):
+        start(SessionSettings(option, conf={"spark.master": master}), {})
+    assert launched.read_text().splitlines()[0] == (DRIVER_MEMORY if is_here else "none")
+    assert os.environ.get("SPARK_LOCAL_IP") == (LOCAL["spark.driver.host"] if is_here else None)
+
+
 @pytest.mark.parametrize("is_here", [True, False])
 def test_a_default_gives_way_to_what_the_jvm_has_from_the_user(monkeypatch: pytest.MonkeyPatch, is_here: bool) -> None:
     known = {"spark.hadoop.parquet.block.size": "1", "spark.driver.host": "10.0.0.1", "spark.other": "2"}
