@@ -10,6 +10,7 @@ the target has again, from the ends that the target has noted.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -54,8 +55,12 @@ def mend(
             _write(checkpoint, name, content({topic: each for topic, each in ends.items() if topic in known}))
             said.append(f"{SPARK}/{name} was {trouble}, and is written again from the commits of the target")
 
+    def plan(ends: Ends, batch: int) -> str:
+        """Return a plan. The first one of the connector "python" also says where the stream has started."""
+        return PLAN_HEAD + _text({STARTING: ends, **ends} if connector == "python" and not batch else ends)
+
     for batch in batches:
-        write(f"offsets/{batch}", lambda ends: PLAN_HEAD + _text(ends), batch, last)
+        write(f"offsets/{batch}", partial(plan, batch=batch), batch, last)
     if done is not None:
         write(f"commits/{done}", lambda _: COMMIT, done)
     if connector == "jvm" and left_batch(checkpoint) == 0:
@@ -127,7 +132,7 @@ def _last(checkpoint: Storage) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
-def _text(ends: Ends) -> str:
+def _text(ends: Mapping[str, Any]) -> str:
     return msgspec.json.encode(ends).decode()
 
 

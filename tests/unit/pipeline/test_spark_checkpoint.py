@@ -11,7 +11,8 @@ import pytest
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline import local_files
 from pykbroker.pipeline.errors import StateConflict
-from pykbroker.pipeline.spark_checkpoint import begin_topics, require_whole
+from pykbroker.pipeline.source.stream_offsets import StreamPosition, advanced, begin_of, position_of
+from pykbroker.pipeline.spark_checkpoint import begin_topics, mend, require_whole
 from pykbroker.pipeline.spark_offsets import left_batch, missing_ends, planned_ends, reached
 from pykbroker.pipeline.storage import LocalStorage
 
@@ -107,6 +108,19 @@ def test_the_first_offsets_are_missed_while_the_first_batch_is_not_done(tmp_path
     require_whole(files.storage, "python")
     files.put("commits/0", COMMIT)
     require_whole(files.storage, "jvm")
+
+
+def test_a_first_plan_that_is_mended_starts_where_it_ends(tmp_path: Path) -> None:
+    """A stream that starts now would find a partition that is new since the first batch, and take it for a lost one."""
+    files = SparkFiles(tmp_path, 1, 0)
+    files.put("offsets/0", "")
+    assert mend(files.storage, "python", lambda _: {"orders": {"0": 100}}, ["orders", "users"])
+    require_whole(files.storage, "python")
+    assert planned_ends(files.storage, 0) == {"orders": {"0": 100}}
+    until = position_of(msgspec.json.decode((files.path / "offsets/0").read_bytes().splitlines()[2]))
+    begins = begin_of(StreamPosition(None, {ORDERS: 0, USERS: 0}), until)
+    assert begins == until.reached == {ORDERS: 100}
+    assert advanced(until, {ORDERS: 120}).reached == {ORDERS: 120}
 
 
 def test_the_first_offsets_are_deleted_once_the_first_batch_is_done(tmp_path: Path) -> None:
