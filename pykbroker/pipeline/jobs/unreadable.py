@@ -18,13 +18,28 @@ OF_FILE = re.compile(
 OF_CONTENT = re.compile(
     r"parquet\.[a-z.]*Parquet(?:Decoding|Encoding|Runtime)Exception|[Cc]an ?not read class org\.apache\.parquet"
     r"|could not decode|FAILED_TO_UNCOMPRESS|zstd\.ZstdIOException|corrupted file: "
+    r"|parquet\.io\.InvalidRecordException|could not read page|Expected [0-9]+ values in column chunk|can only annotate"
 )
 """The errors in the content of a file. Another error around them names the file."""
+READING, CAUSE = "[FAILED_READ_FILE.NO_HINT]", re.compile(r"^Caused by: (.*)$", re.MULTILINE)
+"""The error of Spark around every other one that it finds while it reads a file, and the causes of an error."""
+OF_DECODER = re.compile(
+    r"java\.lang\.(?:NullPointer|(?:Array|String)?IndexOutOfBounds|NegativeArraySize)Exception\b|java\.io\.EOFException$"
+)
+"""The last causes with which a decoder fails about content that it does not check."""
 
 
 def names_damage(text: str) -> bool:
     """Whether the text of an error and of all its causes is about a missing or damaged file of anybody."""
-    return not ENVIRONMENT.search(text) and bool(OF_FILE.search(text) or OF_CONTENT.search(text))
+    return not ENVIRONMENT.search(text) and (OF_FILE.search(text) is not None or _is_of_content(text))
+
+
+def _is_of_content(text: str) -> bool:
+    """Whether the text of an error and of all its causes is about the content of a file."""
+    if OF_CONTENT.search(text):
+        return True
+    causes = CAUSE.findall(text) if READING in text else []
+    return bool(causes) and OF_DECODER.match(causes[-1]) is not None
 
 
 def unreadable_file(text: str, place: str) -> str | None:
@@ -38,7 +53,7 @@ def unreadable_file(text: str, place: str) -> str | None:
     below = re.compile(
         rf"(?:(?<![\w./%-])|(?<=://)|(?<=://)[^/\s]+){re.escape(path.rstrip('/'))}/[^\s`'\",]*[^\s`'\",.]"
     )
-    is_content = OF_CONTENT.search(text) is not None
+    is_content = _is_of_content(text)
     lines = [line for line in text.splitlines() if is_content or OF_FILE.search(line)]
     spellings = (spelling for line in lines for spelling in (line, unquote(line)))
     return next((found[0] for each in spellings if (found := below.search(each))), None)

@@ -26,6 +26,20 @@ ICEBERG = "org.apache.iceberg.exceptions."
         f"{READING}\nCaused by: java.io.IOException: FAILED_TO_UNCOMPRESS(5)",
         f"{READING}\nCaused by: org.apache.parquet.io.ParquetDecodingException: Can not read value at 0",
         f"{READING}\nCaused by: java.io.IOException: can not read class org.apache.parquet.format.PageHeader: x",
+        *(
+            f"{READING}\n\tat x\nCaused by: java.lang.RuntimeException: x\nCaused by: {cause}\n\tat x"
+            for cause in (
+                "org.apache.parquet.io.InvalidRecordException: ke\ufffd not found in message spark_schema {",
+                "java.io.IOException: could not read page in col [key] optional binary key as the dictionary was",
+                f"java.io.IOException: Expected 136 values in column chunk at file:{FILE} offset 362 but got 200",
+                "java.lang.IllegalStateException: STRING can only annotate BINARY",
+                "java.lang.NullPointerException",
+                'java.lang.NullPointerException: Cannot invoke "x"',
+                "java.lang.ArrayIndexOutOfBoundsException: Index 7 out of bounds for length 2",
+                "java.lang.IndexOutOfBoundsException",
+                "java.io.EOFException",
+            )
+        ),
         f"{TASK}x file {FILE}\n{ICEBERG[:19]}shaded.org.apache.parquet.io.ParquetDecodingException: x",
     ],
 )
@@ -49,6 +63,9 @@ def test_a_missing_or_damaged_file_of_the_archive_is_named(text: str) -> None:
         f"{READING}\nCaused by: java.net.ConnectException: Connection refused",
         f"{READING}\nCaused by: software.amazon.awssdk.services.s3.model.S3Exception: Slow Down (Status Code: 503)",
         f"{READING}\nCaused by: java.lang.OutOfMemoryError: Java heap space",
+        f"{TASK}x file {FILE}\nCaused by: java.lang.NullPointerException",
+        f"{READING}\nCaused by: java.lang.NullPointerException\nCaused by: java.net.ConnectException: refused",
+        f"{READING}\nCaused by: java.io.EOFException: End of File Exception between local host is: x",
         "java.lang.RuntimeException: file:/other/lake/x.parquet is not a Parquet file",
         "",
     ],
