@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -29,7 +30,7 @@ from pykbroker.pipeline.jobs.state_owner import (
     seal,
 )
 from pykbroker.pipeline.jobs.state_renames import StateRenames
-from pykbroker.pipeline.storage import HadoopStorage, LocalStorage, Storage, literal
+from pykbroker.pipeline.storage import HadoopStorage, LocalStorage, Storage, failures, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,16 +178,19 @@ def is_marked(staging: Storage) -> bool:
 
 def _locked(directory: Path) -> int:
     """Return the descriptor of a directory that this process has locked. Raise StateConflict if another one has."""
-    try:
+    with failures(directory):
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
-    except OSError as error:
-        raise PipelineError(f"{directory}: {error.strerror}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), os.stat(directory)):
             return descriptor
-    except OSError:
+    except (BlockingIOError, FileNotFoundError):  # another run has it, or has deleted it at its end
         pass
+    except OSError as error:
+        os.close(descriptor)
+        with suppress(OSError):
+            directory.rmdir()
+        raise PipelineError(f"{directory} cannot be locked: {error.strerror}: {ADVICE}") from error
     os.close(descriptor)
     raise StateConflict(f"another run is writing the state beside {directory}: wait for its end")

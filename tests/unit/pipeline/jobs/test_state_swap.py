@@ -67,6 +67,18 @@ def test_a_second_run_waits_for_no_first_one(tmp_path: Path) -> None:
     two.close()
 
 
+def test_a_file_system_without_locks_is_named_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS locks no directory: nobody else is at work there."""
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(PipelineError, match=r"state\.staging cannot be locked: Bad file descriptor.*choose a local"):
+        run(tmp_path / "state", NEW)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_directory_of_something_else_is_never_replaced(tmp_path: Path) -> None:
     target = tmp_path / "photos"
     target.mkdir()
