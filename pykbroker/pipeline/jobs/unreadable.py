@@ -24,7 +24,9 @@ OF_CONTENT = re.compile(
 READING, CAUSE = "[FAILED_READ_FILE.NO_HINT]", re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 """The error of Spark around every other one that it finds while it reads a file, and the causes of an error."""
 OF_DECODER = re.compile(
-    r"java\.lang\.(?:NullPointer|(?:Array|String)?IndexOutOfBounds|NegativeArraySize)Exception\b|java\.io\.EOFException$"
+    r"java\.lang\.(?:NullPointer|(?:Array|String)?IndexOutOfBounds|NegativeArraySize)Exception\b"
+    r"|java\.lang\.ClassCastException: (?:optional|required|repeated) "
+    r"|java\.io\.EOFException(?:: Cannot seek after EOF)?$"
 )
 """The last causes with which a decoder fails about content that it does not check."""
 

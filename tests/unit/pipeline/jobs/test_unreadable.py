@@ -37,7 +37,9 @@ ICEBERG = "org.apache.iceberg.exceptions."
                 'java.lang.NullPointerException: Cannot invoke "x"',
                 "java.lang.ArrayIndexOutOfBoundsException: Index 7 out of bounds for length 2",
                 "java.lang.IndexOutOfBoundsException",
+                "java.lang.ClassCastException: optional group key {",
                 "java.io.EOFException",
+                "java.io.EOFException: Cannot seek after EOF",
             )
         ),
         f"{TASK}x file {FILE}\n{ICEBERG[:19]}shaded.org.apache.parquet.io.ParquetDecodingException: x",
