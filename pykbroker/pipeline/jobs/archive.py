@@ -379,8 +379,11 @@ class ArchiveJob:
             require_same_ends(batch, written, ends, self._settings.target)
             self._say(f"{self._job}: batch {batch} is written already")
             return
+        new = ends.keys() - self._planned(batch - 1).keys() if batch else set[str]()
+        self._check_new(new)
         skipped = self._check(batch, ends, {})
-        self._begin_checked(batch, ends)
+        if new and not self._may_skip:  # Spark has found that they begin at 0
+            begin_topics(self._checkpoint, dict.fromkeys(by_partition(ends), 0))  # what they lose from now on is a loss
         self._checkpoint.sync(f"{SPARK}/offsets/{batch}")  # a repeat with other ends would be refused
 
         def check(firsts: Mapping[TopicPartition, int]) -> list[SkippedRange]:
@@ -397,14 +400,6 @@ class ArchiveJob:
         self._say(f"{self._job}: batch {batch}: {count:,} records in {time.monotonic() - begun:.1f} s")
         if self.batches % TIDY_BATCHES == 0:
             self._sink.tidy()
-
-    def _begin_checked(self, batch: int, ends: Ends) -> None:
-        """Note the starts of topics that are new in a batch, so that what they lose before its repeat is a loss.
-
-        Spark has found that they begin at 0, unless it may skip records.
-        """
-        if batch and not self._may_skip and ends.keys() - self._planned(batch - 1).keys():
-            begin_topics(self._checkpoint, dict.fromkeys(by_partition(ends), 0))
 
     def _written(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the records of a batch, or the same ones as the data source `pykbroker` reads them."""

@@ -18,7 +18,7 @@ from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob, ArchiveSe
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.spark_offsets import Ends, last_done, left_batch, planned_ends
-from pykbroker.pipeline.state import MANIFEST, planned_run
+from pykbroker.pipeline.state import MANIFEST, planned_run, read_manifest
 from pykbroker.pipeline.storage import LocalStorage, Storage
 from tests.unit.pipeline.jobs.spark_model import Kind, ModelQuery, ModelTopics, Ranges, plan
 
@@ -417,6 +417,20 @@ def test_the_plan_of_a_batch_is_durable_before_the_batch(lake: Archive, monkeypa
     monkeypatch.setattr(local_files, "sync", synced.append)
     lake.kill_in_batch()
     assert Path(lake.checkpoint.directory) / "spark/offsets/0" in synced
+
+
+def test_a_topic_that_is_back_after_a_batch_without_it_is_not_archived_twice(lake: Archive) -> None:
+    """A broker with old metadata may not know a topic that Spark has read before. Spark would begin it at 0 again."""
+    lake.topics = ModelTopics(orders0=(0, 5), others0=(0, 3))
+    lake.run()
+    both, lake.topics = lake.topics, ModelTopics(orders0=(0, 8))
+    lake.run(failOnDataLoss="false")
+    job, lake.topics = lake.job(failOnDataLoss="false"), both
+    vars(job).update(_manifest=read_manifest(lake.checkpoint), _cluster=both)
+    plan(lake.checkpoint, 2, {ORDERS: 9, OTHER: 3})
+    with pytest.raises(StateConflict, match="others was archived before, and then left out: .* archived twice"):
+        job._write(Ranges({ORDERS: (8, 9), OTHER: (0, 3)}), 2)  # type: ignore[arg-type]
+    assert lake.sink.offsets(OTHER) == [0, 1, 2]
 
 
 def move(lake: Archive, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
