@@ -16,6 +16,7 @@ from pykbroker.pipeline.jobs.iceberg import is_directory, require_columns, table
 from pykbroker.pipeline.jobs.skipped import SkippedRange
 from pykbroker.pipeline.jobs.table_batches import history, loaded, skipped_of
 from pykbroker.pipeline.jobs.table_sums import claimed_ranges
+from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE, with_times
 from pykbroker.pipeline.spark_errors import is_of_spark
 from pykbroker.pipeline.spark_offsets import by_partition
@@ -81,12 +82,17 @@ class ArchiveReader(NamedTuple):
 
 
 def with_archive(
-    spark: SparkSession, place: str, format_: str, topics: tuple[str, ...], use: Callable[[ArchivedRecords], Result]
+    spark: SparkSession,
+    place: str,
+    format_: str,
+    topics: tuple[str, ...],
+    use: Callable[[ArchivedRecords], Result],
+    say: Say,
 ) -> Result:
     """Return what a function makes of the records of an archive, of all topics or of some.
 
     A batch that stays half there, and damages, are in the records. A running `archive` may merge files before Spark has
-    read them. Then the function runs again. Raise PipelineError if there is no archive.
+    read them. Then the function runs again, which is said. Raise PipelineError if there is no archive.
     """
     for attempt in range(1, READ_ATTEMPTS + 1):
         reader = _reader(spark, place, format_, topics)
@@ -95,6 +101,7 @@ def with_archive(
         except Exception:
             if attempt == READ_ATTEMPTS or not _is_replaced(reader):
                 raise
+            say(f"files of {place} were replaced meanwhile: it is read again")
     raise AssertionError("the last attempt has a result or an error")
 
 

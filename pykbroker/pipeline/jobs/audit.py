@@ -103,7 +103,14 @@ def _audited(session: PipelineSession, settings: AuditSettings, say: Say) -> Aud
         return compared_with_claims(found(session.spark, sides, ends, cluster_id, now_ms, lost), archived, settings)
 
     if settings.archive:
-        findings = with_archive(session.spark, settings.archive, settings.format, settings.topics, measured)
+        findings = with_archive(
+            session.spark,
+            settings.archive,
+            settings.format,
+            settings.topics,
+            measured,
+            lambda line: say(f"{JOB}: {line}"),
+        )
     else:
         findings = measured()
     if settings.page:

@@ -140,6 +140,7 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
             settings.format,
             settings.topics,
             lambda archived: _compacted(archived, state, settings, say),
+            lambda line: say(f"{JOB}: {line}"),
         )
     say(f"compact: {settings.target} has {figures['keys']:,} keys")
     return JobReport(JOB, figures, [], time.monotonic() - begun)

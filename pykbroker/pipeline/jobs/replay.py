@@ -78,6 +78,7 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
         settings.format,
         settings.topics,
         lambda archived: _replayed(spark, settings, archived, starts, say),
+        lambda line: say(f"{JOB}: {line}"),
     )
     report.seconds = time.monotonic() - begun
     return report

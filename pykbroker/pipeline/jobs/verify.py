@@ -105,7 +105,11 @@ def verify(session: PipelineSession, settings: VerifySettings, say: Say) -> JobR
     try:
         if settings.source is None:
             report = _with_archive(
-                session, settings, settings.topics, lambda archived: _verified_alone(session, settings, archived, say)
+                session,
+                settings,
+                settings.topics,
+                lambda archived: _verified_alone(session, settings, archived, say),
+                say,
             )
         else:
             report = retried_by_data_source(
@@ -127,8 +131,10 @@ def _with_archive(
     settings: VerifySettings,
     topics: tuple[str, ...],
     compare: Callable[[ArchivedRecords], JobReport],
+    say: Say,
 ) -> JobReport:
-    return with_archive(session.spark, settings.archive, settings.format, topics, compare)
+    place, format_ = settings.archive, settings.format
+    return with_archive(session.spark, place, format_, topics, compare, lambda line: say(f"{JOB}: {line}"))
 
 
 def _verified_alone(session: PipelineSession, settings: VerifySettings, found: ArchivedRecords, say: Say) -> JobReport:
@@ -234,7 +240,7 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
         against = partial(_against_topics, session, settings, cluster, found._replace(claims=claims), held)
         return with_still_logs(lambda: cluster.ends(facts), against)
 
-    return _with_archive(session, settings, source.topics, compare)
+    return _with_archive(session, settings, source.topics, compare, say)
 
 
 def with_still_logs(read_ends: Callable[[], LogEnds], compare: Callable[[LogEnds], JobReport]) -> JobReport:

@@ -141,7 +141,7 @@ def test_the_sums_of_a_table_outlive_a_kill_before_they_are_noted(
     now = loaded(archives.spark, table_of(archives, table))
     assert sums_of(archives, table) == summed_rows(archives, table)
     assert noted_sums(now).ranges() == list(sums_of(archives, table).values())
-    read = with_archive(archives.spark, archives.path(table), "iceberg", (), lambda found: found)
+    read = with_archive(archives.spark, archives.path(table), "iceberg", (), lambda found: found, print)
     formats.feed(topic, numbers(15, 17), 1)
     archives.archive(source, table, format="iceberg")
     assert read.records.count() == sum(each.count for each in read.claims.ranges.values()) == 15  # of one snapshot

@@ -153,7 +153,7 @@ def test_the_times_of_an_archive_of_before_come_from_its_timestamps(archives: Ar
             tuple(row) for row in found.records.select("offset", time_ms, date_of(time_ms)).orderBy("offset").collect()
         ]
 
-    found = with_archive(archives.spark, archives.path("lake"), "parquet", (), read)
+    found = with_archive(archives.spark, archives.path("lake"), "parquet", (), read, print)
     assert found == [(at, ms, day_of(ms)) for at, ms in enumerate(times)]
     compact(archives.session, CompactSettings(archives.path("lake"), archives.path("state")), print)
     (latest,) = archives.spark.read.parquet(archives.path("state")).select("offset", "timestamp_ms").collect()

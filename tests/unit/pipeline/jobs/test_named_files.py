@@ -236,7 +236,7 @@ class Reading:
     """The way of jobs to an archive, with the paths of files in place of records. `in_read` runs before Spark reads."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.directory, self.in_read = directory, list[Callable[[], object]]()
+        self.directory, self.in_read, self.said = directory, list[Callable[[], object]](), list[str]()
         monkeypatch.setattr(archived, "storage_of", lambda _, place: LocalStorage(place))
         monkeypatch.setattr(archived, "_read_files", self._read_files)
         monkeypatch.setattr(archived, "with_times", lambda records: records)
@@ -249,7 +249,7 @@ class Reading:
 
     def with_archive(self, use: Callable[[ArchivedRecords], Any]) -> Any:
         spark: Any = None
-        return archived.with_archive(spark, str(self.directory), "parquet", (), use)
+        return archived.with_archive(spark, str(self.directory), "parquet", (), use, self.said.append)
 
 
 @pytest.fixture
@@ -280,6 +280,7 @@ def test_a_reader_of_a_file_that_a_merge_has_replaced_begins_again(
     reading.in_read = [] if is_listed else list(merges)
     assert reading.with_archive(use) == (BATCHES + 1) * FILES * FILE_RECORDS
     assert len(uses) == 1 + is_listed
+    assert reading.said == [f"files of {tmp_path} were replaced meanwhile: it is read again"]
     [path] = (tmp_path / DAY).glob("part-*.parquet")
     path.unlink()
     with pytest.raises(PipelineError, match=rf"is damaged: {DAY}/part-0-40\.parquet is missing, which has 40 records"):
@@ -382,7 +383,7 @@ def test_the_claims_of_a_table_are_those_of_the_snapshot_that_is_read(monkeypatc
         raise ValueError("expired")
 
     with pytest.raises(ValueError, match="expired"):
-        archived.with_archive(spark, "c.n.t", "iceberg", (), use)
+        archived.with_archive(spark, "c.n.t", "iceberg", (), use, lambda _: None)
     assert found == [(number, number) for number in range(1, 2 * READ_ATTEMPTS, 2)]
 
 
