@@ -85,6 +85,11 @@ class ArchivedRange(msgspec.Struct, frozen=True):
         checksum = added_checksums(self.checksum, other.checksum)
         return ArchivedRange(self.topic, self.partition, first, last, self.count + other.count, checksum)
 
+    def is_like(self, other: ArchivedRange) -> bool:
+        """Whether both have the same offsets, the same number of records and, if both have one, the same checksum."""
+        one, two = ((each.first, each.last, each.count) for each in (self, other))
+        return one == two and (None in (self.checksum, other.checksum) or self.checksum == other.checksum)
+
 
 class ArchiveCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A batch of an archive, or the sum of all batches up to this one.

@@ -70,7 +70,7 @@ def unlike(
     claimed: Mapping[TopicPartition, ArchivedRange], found: Mapping[TopicPartition, ArchivedRange]
 ) -> dict[TopicPartition, ArchivedRange]:
     """Return the claims about partitions whose records are others. One without a checksum tells by numbers alone."""
-    return {key: each for key, each in sorted(claimed.items()) if key not in found or _is_unlike(each, found[key])}
+    return {key: each for key, each in sorted(claimed.items()) if key not in found or not each.is_like(found[key])}
 
 
 def newer_ranges(
@@ -78,13 +78,6 @@ def newer_ranges(
 ) -> dict[TopicPartition, ArchivedRange]:
     """Return the claims with checksums about partitions that have records without them, too, at lower offsets."""
     return {key: each for key, each in proven.items() if key in claimed and claimed[key].checksum is None}
-
-
-def _is_unlike(claim: ArchivedRange, found: ArchivedRange) -> bool:
-    is_known = claim.checksum is not None and found.checksum is not None
-    return (claim.first, claim.last, claim.count) != (found.first, found.last, found.count) or (
-        is_known and claim.checksum != found.checksum
-    )
 
 
 def differing_batches(
@@ -112,7 +105,7 @@ def batch_losses(batches: Iterable[ArchivedRange], found: Mapping[tuple[Any, ...
     for each in sorted(batches, key=lambda each: (each.topic, each.partition, each.first)):
         place = each.topic, each.partition, each.first
         now = ArchivedRange(each.topic, each.partition, *found[place]) if place in found else None
-        if now is None or _is_unlike(each, now):
+        if now is None or not each.is_like(now):
             losses.append(_sentence(each, 0 if now is None else now.count))
     return losses
 

@@ -40,7 +40,7 @@ def shortfalls(claimed: Claimed, found: Iterable[ArchivedRange], topics: Collect
         one, two = wanted.get(key), read.get(key)
         if _described(one) != _described(two):
             sentences.append(f"{key}: the archive's files have {_described(two)}, and its commits {_described(one)}")
-        elif one and two and None not in (one.checksum, two.checksum) and one.checksum != two.checksum:
+        elif one and two and not one.is_like(two):
             sentences.append(
                 f"{key}: the archive's files have other contents than the {_described(one)} of its commits"
             )
