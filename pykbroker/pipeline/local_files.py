@@ -96,10 +96,11 @@ def move_across(source: Path, target: Path) -> None:
 
 
 def copy_mode(source: Path, target: Path) -> None:
-    """Give a directory owner, mode and attributes of another one. Only the superuser may set any owner."""
+    """Give a directory owner, group, mode and attributes of another one, as far as this process may set them."""
     status = source.stat()
-    with suppress(PermissionError):
-        os.chown(target, status.st_uid, status.st_gid)
+    for owner, group in ((-1, status.st_gid), (status.st_uid, -1)):  # a member may set its group, but no owner
+        with suppress(PermissionError):
+            os.chown(target, owner, group)
     shutil.copystat(source, target)
     os.utime(target)
 

@@ -156,6 +156,24 @@ def test_a_link_and_a_mount_point_cannot_be_renamed(
     assert (storage.cannot_be_renamed(), within.cannot_be_renamed()) == ("", "a mount point")
 
 
+def test_a_directory_gets_the_group_of_another_also_if_its_owner_cannot_be_set(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = []
+
+    def chown(path: Path, owner: int, group: int) -> None:
+        if owner != -1:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        groups.append((path, group))
+
+    monkeypatch.setattr(os, "chown", chown)
+    for name in ("old", "new"):
+        storage.write(f"{name}/x", b"")
+    storage.copy_mode("new", LocalStorage(f"{storage.directory}/old"))
+    root = Path(storage.directory)
+    assert groups == [(root / "new", (root / "old").stat().st_gid)]
+
+
 def test_a_file_moves_to_another_file_system_as_a_whole(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     storage.write("a/x", b"1")
     replace = Path.rename
