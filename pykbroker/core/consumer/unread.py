@@ -159,7 +159,10 @@ class UnreadRecords:
     def _set_aside(self) -> None:
         """Let the next call of the user look which records are stale."""
         if self.records:
-            self._aside, self.records = self.records, deque()
+            empty: deque[Any] = deque()
+            # The other thread, which may be about to delete the first record, cannot run between these lines.
+            held, self._aside, self.records = self._aside, self.records, empty
+            self._aside.extend(held)
 
     # ---- the thread of the user
 

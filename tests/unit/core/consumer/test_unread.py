@@ -157,6 +157,15 @@ def test_records_of_a_topic_that_is_no_longer_subscribed_are_not_returned() -> N
     assert reading.take(9) == []
 
 
+def test_records_that_are_held_back_survive_other_changes() -> None:
+    reading = Reading()
+    reading.subscription.mark_revoking([A])
+    assert reading.choose(1) == [(1, 0)]
+    reading.subscription.mark_revoking([])
+    assert sorted(reading.choose(9)) == [(0, 0), (0, 1), (1, 1)]
+    assert reading.choose(9) == []
+
+
 def test_an_interrupted_move_of_a_part_is_finished_once() -> None:
     reading = Reading()
     part = reading.unread._arrived[0]
