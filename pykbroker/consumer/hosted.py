@@ -17,7 +17,7 @@ from pykbroker.core.consumer.errors import ConsumerClosed, ConsumerTimeout
 from pykbroker.core.consumer.membership.steps import CallListener
 from pykbroker.core.consumer.records import ReadRecords
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.world.background import BackgroundLoop, Future, LoopEnded
+from pykbroker.world.background import BackgroundLoop, Future, LoopEnded, result_of
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
 from wire.records.column_reader import read_columns
@@ -57,13 +57,10 @@ class HostedConsumer:
     def ask(self, function: Callable[..., Any], *args: Any, timeout_s: float = inf) -> Any:
         """Call a function as `submit` does, and return its result. Raise its error."""
         self.loop.check_may_wait()
-        future = self.submit(function, *args, timeout_s=timeout_s)
         try:
-            return future.result()
+            return result_of(self.submit(function, *args, timeout_s=timeout_s))
         except LoopEnded as error:
             raise self.ended(error) from error
-        finally:
-            future.cancel()
 
     def ended(self, error: LoopEnded) -> Exception:
         """Return the error of a call during which the loop has ended: its failure, or that the consumer is closed."""

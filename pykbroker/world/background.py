@@ -75,13 +75,7 @@ class BackgroundLoop:
     def call(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run an async function in the loop, and return its result. Raise LoopEnded if the loop ends before."""
         self.check_may_wait()
-        future, done = self.submit(function, *args), Latch()
-        try:
-            future.add_done_callback(lambda _: done.set())
-            done.wait()
-            return future.result()
-        finally:
-            future.cancel()
+        return result_of(self.submit(function, *args))
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: Any) -> Future[T]:
         """Start an async function in the loop, and return its future. Cancelling the future cancels the function."""
@@ -168,6 +162,17 @@ def cause_of(error: BaseException) -> BaseException | None:
     if isinstance(error, trio.TrioInternalError) and error.__cause__ is not None:
         return cause_of(error.__cause__)
     return None if isinstance(error, trio.Cancelled) else error
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for a future and return its result. Raise its error. If the wait is interrupted, the future is cancelled."""
+    done = Latch()
+    try:
+        future.add_done_callback(lambda _: done.set())
+        done.wait()
+        return future.result()
+    finally:
+        future.cancel()
 
 
 def settle(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:

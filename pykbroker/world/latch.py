@@ -25,5 +25,5 @@ class Latch:
             self._lock.release()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the latch is set. Return False after the time-out."""
-        return self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s)
+        """Wait until the latch is set. Return False after the time-out, at once if it is negative."""
+        return self._lock.acquire(timeout=-1 if timeout_s is None else min(max(0.0, timeout_s), threading.TIMEOUT_MAX))
