@@ -9,6 +9,7 @@ import trio
 
 from pykbroker.consumer import Consumer
 from pykbroker.consumer.listener import RebalanceListener
+from pykbroker.consumer.poller import ConsumerPoller
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.consumer.conftest import GROUP, Consuming, values_of
@@ -284,3 +285,21 @@ async def test_a_static_member_keeps_its_place(autojump_clock, consuming: Consum
         await poll_until(consumer, 3)
     assert await member_count(consuming) == 1
     assert not consuming.cluster.requests_of(ApiKey.LEAVE_GROUP)
+
+
+async def test_a_poll_of_assigned_partitions_with_a_group_id_sleeps(
+    autojump_clock, consuming: Consuming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with consuming.consumer(group_id=GROUP) as consumer:
+        consumer.assign(consuming.partitions)
+        await consumer.poll(1)
+        steps: list[None] = []
+        original = ConsumerPoller._user_step
+
+        def counted(poller: ConsumerPoller) -> Any:
+            steps.append(None)
+            return original(poller)
+
+        monkeypatch.setattr(ConsumerPoller, "_user_step", counted)
+        await consumer.poll(0.01)
+        assert len(steps) < 10

@@ -123,7 +123,8 @@ class ClassicMembership:
     @property
     def step_at_ms(self) -> float:
         """Return the time at which the next step may begin, or infinity if that does not depend on time."""
-        return self._timers.retry_at_ms if self._needs_join and self.steps.is_idle else math.inf
+        joins = self._needs_join and self._subscription.is_from_group and self.steps.is_idle
+        return self._timers.retry_at_ms if joins else math.inf
 
     @property
     def has_left(self) -> bool:
