@@ -114,7 +114,6 @@ SENDING = (
 AFTER_CLOSE_OF_PRODUCER = (
     "producer.send('letters', b'a')",
     "producer.flush()",
-    "producer.partitions_for('letters')",
     "producer.begin_transaction()",
     "producer.metrics()",
     "producer.bootstrap_connected()",
@@ -310,10 +309,6 @@ OF_PRODUCER = (
                 "ImportError",
             ),
         },
-    ),
-    Difference(
-        "The error says that the producer is closed.",
-        {"producer.partitions_for('letters')": ("{0, 1, 2}", "IllegalStateError")},
     ),
     Difference(
         "The offset of a record without an acknowledgement is unknown, as in Kafka's own client.",
