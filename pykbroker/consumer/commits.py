@@ -88,6 +88,7 @@ class OffsetCommits:
             self._automatic = AutoCommit(self._settings.auto_commit_interval_ms, now_ms)
         return self._automatic.take(now_ms)
 
+    @trio.lowlevel.enable_ki_protection
     async def commit_automatically(self, offsets: Offsets, now_ms: Callable[[], float]) -> None:
         """Commit offsets once, and log a failure. The next interval tries again."""
         result = CommitResult()

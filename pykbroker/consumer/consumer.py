@@ -66,6 +66,7 @@ class Consumer(ConsumerCalls):
             raise
         return self
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Run the shell until the block ends, also if it is cancelled, since the consumer then leaves its group."""
         with self._background:

@@ -139,6 +139,7 @@ class MemberTasks:
 
     # ---- the background
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send heartbeats until cancelled."""
         async with trio.open_nursery() as self._nursery:
@@ -165,6 +166,7 @@ class MemberTasks:
         assert self._nursery is not None, "the member's tasks are running"
         self._nursery.start_soon(task, *args)
 
+    @trio.lowlevel.enable_ki_protection
     async def _beat(self, request: Request[Any]) -> None:
         response = await self._ask(request)
         self._beats -= 1
@@ -172,6 +174,7 @@ class MemberTasks:
         self._wake()
         self._changed()
 
+    @trio.lowlevel.enable_ki_protection
     async def _carry_out(self) -> None:
         """Carry out steps that need no user, until there is none."""
         while (step := self._membership.steps.pending) is not None and not isinstance(step, UserStep):

@@ -78,6 +78,7 @@ class OffsetLookups:
             raise refusal
         return answers
 
+    @trio.lowlevel.enable_ki_protection
     async def _ask(
         self, node: int, request: ListOffsetsRequest, answers: list[OffsetsFound], refusals: list[TopicsUnauthorized]
     ) -> None:
@@ -115,6 +116,7 @@ class OffsetLookups:
         answers: list[list[MetadataResponseTopic]] = []
         request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False)
 
+        @trio.lowlevel.enable_ki_protection
         async def ask(node: int) -> None:
             with suppress(OSError, Disconnected, UnsupportedVersion):
                 answers.append((await self._nodes.ask(node, request)).topics)

@@ -115,6 +115,7 @@ class ConsumerPoller:
             return None
         return step
 
+    @trio.lowlevel.enable_ki_protection
     async def _commit_before_rebalance(self, step: CommitOffsets) -> None:
         shell = self._shell
         assert shell.commits is not None, "only a group has commits"

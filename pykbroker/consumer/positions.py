@@ -105,6 +105,7 @@ class PositionUpdates:
         except NoOffsetForPartition as error:
             self._failed(error)
 
+    @trio.lowlevel.enable_ki_protection
     async def _load(self, load: LoadsCommitted, partitions: Collection[TopicPartition]) -> None:
         try:
             self._set(await load(partitions))
@@ -115,6 +116,7 @@ class PositionUpdates:
             self._is_loading = False
         self._changed()
 
+    @trio.lowlevel.enable_ki_protection
     async def _reset(self, call: ResetCall) -> None:
         response = await self._ask(call.node, call.request)
         if response is None:
@@ -127,6 +129,7 @@ class PositionUpdates:
                 is_stale = False
         self._done(is_stale=is_stale)
 
+    @trio.lowlevel.enable_ki_protection
     async def _validate(self, call: ValidationCall) -> None:
         response = await self._ask(call.node, call.request)
         if response is None:

@@ -167,6 +167,7 @@ class ConsumerShell:
 
     # ---- the background
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Fetch, look up positions and send heartbeats until cancelled."""
         try:

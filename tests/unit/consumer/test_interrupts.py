@@ -79,6 +79,8 @@ class Returning:
 
     def __init__(self, consumer: Consumer, partition: TopicPartition) -> None:
         self._consumer, self._partition, self._count = consumer, partition, 0
+        self.unprotected: set[str] = set()
+        """The places of the consumer's own tasks at which Ctrl-C would end them."""
         consumer.assign([partition])
 
     def replace(self, consumer: Consumer) -> None:
@@ -91,9 +93,14 @@ class Returning:
         """Interrupt a call at a place, and look what a commit would commit. Return the place. Raise SystemExit."""
         task = trio.lowlevel.current_task()
         with trio.CancelScope() as scope:
-            # The tasks of the consumer are left alone: an interrupt ends them, and the consumer with them.
-            is_users = lambda: getattr(GLOBAL_RUN_CONTEXT, "task", None) is task  # noqa: E731
-            interrupt = Interrupt(place, lambda: act(scope) if is_users() else None, FILES)
+
+            def interrupt_user() -> None:
+                if getattr(GLOBAL_RUN_CONTEXT, "task", None) is task:
+                    act(scope)
+                elif not trio.lowlevel.currently_ki_protected():
+                    self.unprotected.add(str(interrupt.at))
+
+            interrupt = Interrupt(place, interrupt_user, FILES)
             found: Sequence[Any] = ()
             try:
                 with interrupt:
@@ -150,3 +157,5 @@ async def test_an_interrupt_at_any_place_of_a_call_loses_and_doubles_no_record(
                         break
                     await returning.go_on(poll, iterate)
                 is_over = True
+    assert returning is not None
+    assert not returning.unprotected
