@@ -134,7 +134,7 @@ class AsyncConsumer(AsyncCalls):
         records, left = unread.choose(limit, among)
         if records:
             found = by_partition(records)
-            unread.records = left  # no call is between this line and the end, so that nothing is lost by an interrupt
+            unread.iteration = left  # no call is between this line and the end, so that nothing is lost by an interrupt
             return found
         records, taken = await self._next(timeout_ms / 1000, limit, among)
         found = by_partition(records)
@@ -152,7 +152,7 @@ class AsyncConsumer(AsyncCalls):
             among = frozenset(TopicPartition(*each) for each in partitions)
             while not (found := unread.choose(1, among))[0]:
                 await self._refill(among)
-            [record], unread.records = found
+            [record], unread.iteration = found
             return record
         records = unread.records
         while not records:

@@ -121,7 +121,7 @@ class Consumer(ConsumerCalls):
         unread = self._unread
         found, left = unread.choose(records_max)
         if found:
-            unread.records = left  # no call is between this line and the end, so that nothing is lost by an interrupt
+            unread.iteration = left  # no call is between this line and the end, so that nothing is lost by an interrupt
             return found
         found, taken = await self._next(timeout_s, records_max)
         unread.parts = taken.left

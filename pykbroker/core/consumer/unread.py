@@ -3,7 +3,8 @@
 1. A record leaves one place only when it is in the next: it is here before the position moves past it, and goes when
    the call that returns it has nothing left to do. An interrupt at any time loses and doubles no record.
 2. A record belongs to an era of its partition. A seek, a reset by the user and the end of the assignment end the era.
-3. The thread of the user takes records. The trio thread only adds parts, and sets records aside.
+3. The thread of the user takes records. The trio thread only adds parts, and notes changes, which may come between any
+   two calls of the other thread. That thread stores nothing that is older than the last change.
 """
 
 from __future__ import annotations
@@ -92,21 +93,25 @@ class Taken(NamedTuple):
 class UnreadRecords:
     """The next records of an iteration, and the parts behind them.
 
-    A caller takes the first of `records`, and otherwise stores `records` and `parts` as a whole.
+    A caller takes the first of `records`, and otherwise stores `iteration` and `parts` as a whole.
     """
 
     def __init__(self, subscription: ConsumerSubscription) -> None:
         self._subscription = subscription
-        self.records: deque[Any] = deque()
-        """The records of an iteration, all of which may be returned."""
+        self.iteration: deque[Any] = deque()
+        """The records of an iteration. Some may be stale, unless they are also `records`."""
+        self.records = self.iteration
+        """The same records if all may be returned, or none until `restore`."""
         self.parts: list[UnreadPart] = []
         self._aside: deque[Any] = deque()
-        """The records of the iteration that may be stale, or that may not be returned now."""
+        """The records of the iteration that may not be returned now."""
+        self._changes = self._taken_at = self._restored_at = 0
+        """The number of changes, and those that were known to the last `take` and `restore`."""
         self._eras: dict[TopicPartition, object] = {}
         """The eras of the records of an iteration."""
         self._arrived: deque[UnreadPart] = deque()
         """The parts that polls have left for the thread of the user."""
-        subscription.changed = self._set_aside
+        subscription.changed = self._changed
 
     # ---- the trio thread
 
@@ -121,7 +126,7 @@ class UnreadRecords:
             partition = part.columns.partition
             if partition in positions and self._is_current(partition, part.era):
                 positions[partition] = CommittedOffset(part.before.offset, part.before.epoch)
-        for record in reversed([*self._aside, *self.records]):
+        for record in reversed([*self._aside, *self.iteration]):
             partition = TopicPartition(record.topic, record.partition)
             if partition in positions and self._is_current(partition, self._eras.get(partition)):
                 positions[partition] = CommittedOffset(record.offset, record.leader_epoch)
@@ -130,7 +135,7 @@ class UnreadRecords:
     def first(self, partition: TopicPartition) -> int | None:
         """Return the offset of the first unread record of a partition, or None without one."""
         if self._is_current(partition, self._eras.get(partition)):
-            for record in [*self._aside, *self.records]:
+            for record in [*self._aside, *self.iteration]:
                 if (record.topic, record.partition) == partition:
                     return int(record.offset)
         for part in [*self.parts, *self._arrived]:
@@ -147,22 +152,19 @@ class UnreadRecords:
 
     def iterated(self) -> set[TopicPartition]:
         """Return the partitions of the unread records of an iteration."""
-        return {TopicPartition(each.topic, each.partition) for each in [*self._aside, *self.records]}
+        return {TopicPartition(each.topic, each.partition) for each in [*self._aside, *self.iteration]}
 
     def discard(self) -> None:
         """Forget all records, at the end of the consumer and in a forked process."""
         records: deque[Any] = deque()
         aside: deque[Any] = deque()
         self._arrived.clear()
-        self.records, self._aside, self.parts = records, aside, []
+        self.records, self.iteration, self._aside, self.parts = records, records, aside, []
 
-    def _set_aside(self) -> None:
+    def _changed(self) -> None:
         """Let the next call of the user look which records are stale."""
-        if self.records:
-            empty: deque[Any] = deque()
-            # The other thread, which may be about to delete the first record, cannot run between these lines.
-            held, self._aside, self.records = self._aside, self.records, empty
-            self._aside.extend(held)
+        self.records = deque()
+        self._changes += 1
 
     # ---- the thread of the user
 
@@ -171,6 +173,7 @@ class UnreadRecords:
 
         If `cuts_batch` is false, the last part is returned whole, which may be more records. Stale parts are dropped.
         """
+        self._taken_at = self._changes
         self._absorb()
         found: list[UnreadPart] = []
         left: list[UnreadPart] = []
@@ -191,32 +194,41 @@ class UnreadRecords:
     def choose(self, records_max: int, among: Collection[TopicPartition] = ()) -> tuple[list[Any], deque[Any]]:
         """Return up to `records_max` records of the iteration, and the others, which the caller then stores."""
         self.restore()
+        records = self.records
+        self.records = deque()  # until the caller has stored the others and they were restored
         if not among:
-            all_ = list(self.records)
+            all_ = list(records)
             return all_[:records_max], deque(all_[records_max:])
-        found = [each for each in self.records if (each.topic, each.partition) in among][:records_max]
+        found = [each for each in records if (each.topic, each.partition) in among][:records_max]
         taken = set(map(id, found))
-        return found, deque(each for each in self.records if id(each) not in taken)
+        return found, deque(each for each in records if id(each) not in taken)
 
     def iterate(self, taken: Taken, records: Iterable[Any]) -> deque[Any]:
-        """Append records, which were made of the taken parts, to those of the iteration. Return all of them."""
+        """Append records, which were made of the last taken parts, to those of the iteration. Return all of them."""
         self.restore()
         eras = self._eras | {part.columns.partition: part.era for part in taken.parts}
-        all_ = deque((*self.records, *records))
-        self.parts, self._eras, self.records = taken.left, eras, all_
-        return all_
+        all_ = deque((*self.iteration, *records))
+        self.parts, self._eras, self.iteration = taken.left, eras, all_
+        self._restored_at = min(self._restored_at, self._taken_at)
+        self.records = deque()
+        self.restore()
+        return self.records
 
     def restore(self) -> None:
         """Drop stale records of the iteration, and keep those aside that may not be returned now."""
-        if not self._aside:
-            return
-        iterated, eras = self.iterated(), self._eras
-        held = {each for each in iterated if self._is_current(each, eras.get(each))}
-        given = {each for each in held if self._may_return(each, eras.get(each))}
-        both = [*self._aside, *self.records]
-        records = deque(each for each in both if (each.topic, each.partition) in given)
-        aside = deque(each for each in both if (each.topic, each.partition) in held - given)
-        self.records, self._aside = records, aside
+        while self.records is not self.iteration:
+            changes, eras = self._changes, self._eras
+            records, aside = self.iteration, self._aside
+            if changes != self._restored_at:
+                iterated = self.iterated()
+                held = {each for each in iterated if self._is_current(each, eras.get(each))}
+                given = {each for each in held if self._may_return(each, eras.get(each))}
+                both = [*aside, *records]
+                records = deque(each for each in both if (each.topic, each.partition) in given)
+                aside = deque(each for each in both if (each.topic, each.partition) in held - given)
+            if changes == self._changes:  # no call is between this line and the end, so that no other change comes
+                self.records = self.iteration = records
+                self._aside, self._restored_at = aside, changes
 
     def _absorb(self) -> None:
         """Move the parts that polls have left behind the others. An interrupted move is finished."""

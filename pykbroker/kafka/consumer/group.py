@@ -157,7 +157,7 @@ class KafkaConsumer(PartitionCalls):
             found: dict[TopicPartition, list[KafkaRecord]] = {}
             for record in records:
                 found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
-            unread.records = left  # no call is between this line and the end, so that nothing is lost by an interrupt
+            unread.iteration = left  # no call is between this line and the end, so that nothing is lost by an interrupt
             return found
         found, taken = self._reader.by_partition(self._poll(timeout_ms / 1000, limit, cuts_batch=True))
         unread.parts = taken.left

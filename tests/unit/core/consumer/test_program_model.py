@@ -92,7 +92,7 @@ class Program:
             taken = self.unread.take(3, among=among)
             self.unread.iterate(taken, [each for part in taken.columns for each in part.records()])
             found, left = self.unread.choose(1, among)
-        self.unread.records = left
+        self.unread.iteration = left
         self.note(found)
 
     def get_many(self) -> None:
@@ -100,7 +100,7 @@ class Program:
         limit = self.dice.randint(1, 9)
         found, left = self.unread.choose(limit)
         if found:
-            self.unread.records = left
+            self.unread.iteration = left
         else:
             self.collect([])
             taken = self.unread.take(limit)
