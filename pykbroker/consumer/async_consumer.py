@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import re
 import time
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable
@@ -154,21 +153,17 @@ class AsyncConsumer(AsyncCalls):
                 await self._refill(among)
             [record], unread.iteration = found
             return record
-        records = unread.records
-        while not records:
-            records = await self._refill()
-        record = records[0]
-        del records[0]  # not by a call, after which an interrupt could come
-        return record
+        while True:
+            for record in unread.records:
+                return record
+            await self._refill()
 
-    async def _refill(self, among: Collection[TopicPartition] = ()) -> deque[ConsumerRecord]:
-        """Return the records of the iteration, after a poll if there are none, or none of some partitions."""
+    async def _refill(self, among: Collection[TopicPartition] = ()) -> None:
+        """Poll if the iteration has no records that may be returned, or none of some partitions."""
         unread = self._hosted.unread
-        unread.restore()
-        if unread.records and not among:
-            return unread.records
-        records, taken = await self._next(inf, self._settings.max_poll_records, among)
-        return unread.iterate(taken, records)
+        if among or not unread.restore():
+            records, taken = await self._next(inf, self._settings.max_poll_records, among)
+            unread.iterate(taken, records)
 
     async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
         """Return the next records as columns, as `Consumer.poll_columns` does."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from contextlib import AbstractAsyncContextManager
 from inspect import isawaitable
 from math import inf
@@ -166,21 +165,18 @@ class Consumer(ConsumerCalls):
     @trio.lowlevel.enable_ki_protection
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record, without an end. A record counts as processed once the next one is requested."""
-        records = self._unread.records
-        while not records:
-            records = await self._refill()
-        record: ConsumerRecord = records[0]
-        del records[0]  # not by a call, after which an interrupt could come
-        return record
+        record: ConsumerRecord
+        while True:
+            for record in self._unread.records:
+                return record
+            await self._refill()
 
-    async def _refill(self) -> deque[ConsumerRecord]:
-        """Return the records of the iteration, after a poll if there are none."""
+    async def _refill(self) -> None:
+        """Poll if the iteration has no records that may be returned."""
         unread = self._unread
-        unread.restore()
-        if unread.records:
-            return unread.records
-        records, taken = await self._next(inf, self._settings.max_poll_records)
-        return unread.iterate(taken, records)
+        if not unread.restore():
+            records, taken = await self._next(inf, self._settings.max_poll_records)
+            unread.iterate(taken, records)
 
     async def _call_listener(self, step: CallListener) -> None:
         is_done = False

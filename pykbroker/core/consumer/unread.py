@@ -10,8 +10,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from copy import copy
 from itertools import chain
+from operator import length_hint
 from typing import Any, NamedTuple
 
 from pykbroker.core.consumer.partition_state import AssignedPartition
@@ -93,17 +95,18 @@ class Taken(NamedTuple):
 class UnreadRecords:
     """The next records of an iteration, and the parts behind them.
 
-    A caller takes the first of `records`, and otherwise stores `iteration` and `parts` as a whole.
+    A caller takes the first of `records` by `for`, since no signal handler runs between the iterator and the variable.
+    Otherwise it stores `iteration` and `parts` as a whole.
     """
 
     def __init__(self, subscription: ConsumerSubscription) -> None:
         self._subscription = subscription
-        self.iteration: deque[Any] = deque()
+        self.iteration: Iterator[Any] = iter(())
         """The records of an iteration. Some may be stale, unless they are also `records`."""
         self.records = self.iteration
-        """The same records if all may be returned, or none until `restore`."""
+        """The same iterator if all may be returned, or an empty one until `restore`."""
         self.parts: list[UnreadPart] = []
-        self._aside: deque[Any] = deque()
+        self._aside: list[Any] = []
         """The records of the iteration that may not be returned now."""
         self._changes = self._taken_at = self._restored_at = 0
         """The number of changes, and those that were known to the last `take` and `restore`."""
@@ -126,7 +129,7 @@ class UnreadRecords:
             partition = part.columns.partition
             if partition in positions and self._is_current(partition, part.era):
                 positions[partition] = CommittedOffset(part.before.offset, part.before.epoch)
-        for record in reversed([*self._aside, *self.iteration]):
+        for record in reversed(self._kept()):
             partition = TopicPartition(record.topic, record.partition)
             if partition in positions and self._is_current(partition, self._eras.get(partition)):
                 positions[partition] = CommittedOffset(record.offset, record.leader_epoch)
@@ -135,7 +138,7 @@ class UnreadRecords:
     def first(self, partition: TopicPartition) -> int | None:
         """Return the offset of the first unread record of a partition, or None without one."""
         if self._is_current(partition, self._eras.get(partition)):
-            for record in [*self._aside, *self.iteration]:
+            for record in self._kept():
                 if (record.topic, record.partition) == partition:
                     return int(record.offset)
         for part in [*self.parts, *self._arrived]:
@@ -152,19 +155,22 @@ class UnreadRecords:
 
     def iterated(self) -> set[TopicPartition]:
         """Return the partitions of the unread records of an iteration."""
-        return {TopicPartition(each.topic, each.partition) for each in [*self._aside, *self.iteration]}
+        return {TopicPartition(each.topic, each.partition) for each in self._kept()}
 
     def discard(self) -> None:
         """Forget all records, at the end of the consumer and in a forked process."""
-        records: deque[Any] = deque()
-        aside: deque[Any] = deque()
+        nothing = iter(())
         self._arrived.clear()
-        self.records, self.iteration, self._aside, self.parts = records, records, aside, []
+        self.records, self.iteration, self._aside, self.parts = nothing, nothing, [], []
 
     def _changed(self) -> None:
         """Let the next call of the user look which records are stale."""
-        self.records = deque()
+        self.records = iter(())
         self._changes += 1
+
+    def _kept(self) -> list[Any]:
+        """Return all unread records of the iteration."""
+        return [*self._aside, *copy(self.iteration)]
 
     # ---- the thread of the user
 
@@ -191,44 +197,49 @@ class UnreadRecords:
             found.append(part)
         return Taken(found, left)
 
-    def choose(self, records_max: int, among: Collection[TopicPartition] = ()) -> tuple[list[Any], deque[Any]]:
+    def choose(self, records_max: int, among: Collection[TopicPartition] = ()) -> tuple[list[Any], Iterator[Any]]:
         """Return up to `records_max` records of the iteration, and the others, which the caller then stores."""
         self.restore()
-        records = self.records
-        self.records = deque()  # until the caller has stored the others and they were restored
+        records = list(copy(self.records))
+        self.records = iter(())  # until the caller has stored the others and they were restored
         if not among:
-            all_ = list(records)
-            return all_[:records_max], deque(all_[records_max:])
+            return records[:records_max], iter(records[records_max:])
         found = [each for each in records if (each.topic, each.partition) in among][:records_max]
         taken = set(map(id, found))
-        return found, deque(each for each in records if id(each) not in taken)
+        return found, iter([each for each in records if id(each) not in taken])
 
-    def iterate(self, taken: Taken, records: Iterable[Any]) -> deque[Any]:
-        """Append records, which were made of the last taken parts, to those of the iteration. Return all of them."""
+    def iterate(self, taken: Taken, records: Iterable[Any]) -> bool:
+        """Append records, which were made of the last taken parts, to those of the iteration.
+
+        Return whether there are records that may be returned.
+        """
         self.restore()
         eras = self._eras | {part.columns.partition: part.era for part in taken.parts}
-        all_ = deque((*self.iteration, *records))
+        all_ = iter([*copy(self.iteration), *records])
         self.parts, self._eras, self.iteration = taken.left, eras, all_
         self._restored_at = min(self._restored_at, self._taken_at)
-        self.records = deque()
-        self.restore()
-        return self.records
+        self.records = iter(())
+        return self.restore()
 
-    def restore(self) -> None:
-        """Drop stale records of the iteration, and keep those aside that may not be returned now."""
+    def restore(self) -> bool:
+        """Drop stale records of the iteration, and keep those aside that may not be returned now.
+
+        Return whether there are records that may be returned.
+        """
         while self.records is not self.iteration:
             changes, eras = self._changes, self._eras
             records, aside = self.iteration, self._aside
             if changes != self._restored_at:
+                kept = self._kept()
                 iterated = self.iterated()
                 held = {each for each in iterated if self._is_current(each, eras.get(each))}
                 given = {each for each in held if self._may_return(each, eras.get(each))}
-                both = [*aside, *records]
-                records = deque(each for each in both if (each.topic, each.partition) in given)
-                aside = deque(each for each in both if (each.topic, each.partition) in held - given)
+                records = iter([each for each in kept if (each.topic, each.partition) in given])
+                aside = [each for each in kept if (each.topic, each.partition) in held - given]
             if changes == self._changes:  # no call is between this line and the end, so that no other change comes
                 self.records = self.iteration = records
                 self._aside, self._restored_at = aside, changes
+        return length_hint(self.records) > 0
 
     def _absorb(self) -> None:
         """Move the parts that polls have left behind the others. An interrupted move is finished."""

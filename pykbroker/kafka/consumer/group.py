@@ -7,7 +7,6 @@ import itertools
 import re
 import time
 import weakref
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from inspect import iscoroutine
@@ -193,28 +192,26 @@ class KafkaConsumer(PartitionCalls):
 
     def __next__(self) -> KafkaRecord:
         """Return the next record. Raise StopIteration after `consumer_timeout_ms` without one."""
-        records = self._unread.records or self._refill()
-        record: KafkaRecord = records[0]
-        del records[0]  # not by a call, after which an interrupt could come
-        return record
+        record: KafkaRecord
+        while True:
+            for record in self._unread.records:
+                return record
+            self._refill()
 
-    def _refill(self) -> deque[KafkaRecord]:
-        """Return the records of the iteration, after a poll if there are none. Raise StopIteration without one."""
+    def _refill(self) -> None:
+        """Poll if the iteration has no records that may be returned. Raise StopIteration if there are none then."""
         if self._is_closed:
             raise StopIteration("KafkaConsumer closed")
         unread = self._unread
-        unread.restore()
-        if unread.records:
-            return unread.records
+        if unread.restore():
+            return
         timeout_ms = self.config["consumer_timeout_ms"]
         taken = self._poll(
             inf if timeout_ms < 0 else timeout_ms / 1000, self.config["max_poll_records"], cuts_batch=True
         )
         found, taken = self._reader.by_partition(taken)
-        records = unread.iterate(taken, chain.from_iterable(found.values()))
-        if not records:
+        if not unread.iterate(taken, chain.from_iterable(found.values())):
             raise StopIteration
-        return records
 
     def _call_listener(self, step: CallListener) -> None:
         is_done = False
