@@ -183,25 +183,27 @@ def test_records_of_some_partitions_only(target: Target) -> None:
 def test_a_transactional_copy_has_each_record_once(target: Target) -> None:
     source, copy, group = target.topic(), target.topic(), uuid.uuid4().hex
 
-    async def copy_some(count: int) -> None:
+    async def copy_some(stop_at: int) -> int:
+        """Copy at least so many records, and return their number."""
+        done = 0
         settings = {"group_id": group, "enable_auto_commit": False, "max_poll_records": 50}
         async with (
             AsyncProducer(bootstrap_servers=target.servers, transactional_id=group) as producer,
             consumer(target, source, **settings) as each,
         ):
-            while count > 0:
+            while done < stop_at:
                 for place, records in (await each.getmany(timeout_ms=1000)).items():
                     async with producer.transaction():
                         for record in records:
                             await producer.send(copy, record.value, partition=record.partition)
                         offsets = {place: CommittedOffset(records[-1].offset + 1)}
                         await producer.send_offsets_to_transaction(offsets, each.group_member())
-                    count -= len(records)
+                    done += len(records)
+        return done
 
     async def main() -> list[int]:
         await fill(target, source, range(RECORDS))
-        await copy_some(300)
-        await copy_some(RECORDS - 300)
+        await copy_some(RECORDS - await copy_some(300))
         async with consumer(target, copy, isolation_level="read_committed") as each:
             return await read(each, RECORDS)
 

@@ -279,7 +279,8 @@ def test_a_transactional_copy_has_each_record_once(target: Target, protocol: str
     source, copy, group = target.topic(), target.topic(), new_group()
     settings = {"group_id": group, "group_protocol": protocol, "enable_auto_commit": False, "max_poll_records": 50}
 
-    async def copy_some(stop_at: int) -> None:
+    async def copy_some(stop_at: int) -> int:
+        """Copy at least so many records, and return their number."""
         async with (
             Producer(bootstrap_servers=target.servers, transactional_id=group) as producer,
             consumer(target, source, **settings) as each,
@@ -301,11 +302,11 @@ def test_a_transactional_copy_has_each_record_once(target: Target, protocol: str
                 done += len(records)
             await producer.begin_transaction()
             await (await producer.send(copy, b"value 0"))  # the transaction is aborted at the end of the block
+            return done
 
     async def main() -> list[ConsumerRecord]:
         await fill(target, source, range(300))
-        await copy_some(100)
-        await copy_some(300 - 100)
+        await copy_some(300 - await copy_some(100))
         async with consumer(target, copy, isolation_level="read_committed") as each:
             return await read(each, 300)
 
