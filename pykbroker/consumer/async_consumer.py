@@ -22,7 +22,7 @@ from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH
 from pykbroker.consumer.settings import ASSIGNORS, consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
-from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
+from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns, by_partition
 from pykbroker.core.consumer.unread import Taken
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.client_world import ClientWorld
@@ -210,14 +210,6 @@ class AsyncConsumer(AsyncCalls):
             is_done = True
         finally:
             self._hosted.ask(self._hosted.answer, step, is_done)
-
-
-def by_partition(records: Iterable[ConsumerRecord]) -> dict[TopicPartition, list[ConsumerRecord]]:
-    """Return the records of each partition."""
-    found: dict[TopicPartition, list[ConsumerRecord]] = {}
-    for record in records:
-        found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
-    return found
 
 
 def consumer_arguments(given: Mapping[str, Any]) -> dict[str, Any]:

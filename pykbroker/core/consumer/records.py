@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -126,3 +126,11 @@ class FetchedColumns(msgspec.Struct, gc=False):
                 repeat(self.leader_epoch),
             )
         )
+
+
+def by_partition(records: Iterable[Any]) -> dict[TopicPartition, list[Any]]:
+    """Return records, which have a topic and a partition, as lists of each partition."""
+    found: dict[TopicPartition, list[Any]] = {}
+    for record in records:
+        found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+    return found

@@ -20,7 +20,7 @@ from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
-from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.consumer.records import FetchedColumns, by_partition
 from pykbroker.core.consumer.unread import Taken
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import check_topic_name
@@ -153,9 +153,7 @@ class KafkaConsumer(PartitionCalls):
         unread = self._unread
         records, left = unread.choose(limit)  # those that an iteration has left
         if records:
-            found: dict[TopicPartition, list[KafkaRecord]] = {}
-            for record in records:
-                found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+            found: dict[TopicPartition, list[KafkaRecord]] = by_partition(records)
             unread.iteration = left  # no call is between this line and the end, so that nothing is lost by an interrupt
             return found
         found, taken = self._reader.by_partition(self._poll(timeout_ms / 1000, limit, cuts_batch=True))
