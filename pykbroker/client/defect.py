@@ -23,7 +23,7 @@ class Defect:
         self._interrupt: BaseException | None = None
 
     def note(self, error: BaseException) -> None:
-        """Let `check` raise an error."""
+        """Keep an error, unless there is one, for `check` to raise."""
         self._error = self._error or error
         self._noted()
 

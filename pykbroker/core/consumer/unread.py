@@ -164,7 +164,7 @@ class UnreadRecords:
         self.records, self.iteration, self._aside, self.parts = nothing, nothing, [], []
 
     def _changed(self) -> None:
-        """Let the next call of the user look which records are stale."""
+        """Note a change. The next call of the user then drops the records that are stale."""
         self.records = iter(())
         self._changes += 1
 
@@ -231,9 +231,8 @@ class UnreadRecords:
             records, aside = self.iteration, self._aside
             if changes != self._restored_at:
                 kept = self._kept()
-                iterated = self.iterated()
-                held = {each for each in iterated if self._is_current(each, eras.get(each))}
-                given = {each for each in held if self._may_return(each, eras.get(each))}
+                held = {partition for partition, era in eras.items() if self._is_current(partition, era)}
+                given = {each for each in held if self._may_return(each, eras[each])}
                 records = iter([each for each in kept if (each.topic, each.partition) in given])
                 aside = [each for each in kept if (each.topic, each.partition) in held - given]
             if changes == self._changes:  # no call is between this line and the end, so that no other change comes
