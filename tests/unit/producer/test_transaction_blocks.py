@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import trio
 
 from pykbroker.core.producer.errors import IllegalCall
+from pykbroker.producer import Producer
 from tests.unit.producer.conftest import Producing
 from wire.api import ApiKey
 
@@ -67,14 +69,19 @@ async def test_a_transaction_is_possible_after_a_commit_that_was_cancelled(
     assert producing.committed() == [b"first", b"second"]
 
 
+async def cancel_a_commit(producing: Producing, producer: Producer, answer: Callable[..., Any]) -> None:
+    """Commit a record, and cancel the call after a second, before the broker answers."""
+    await producer.init_transactions()
+    producing.cluster.script(ApiKey.END_TXN, answer)
+    await producer.begin_transaction()
+    await producer.send("topic", b"value", partition=0)
+    with trio.move_on_after(1):
+        await producer.commit_transaction()
+
+
 async def test_close_waits_for_a_commit_that_was_cancelled(autojump_clock, producing: Producing) -> None:
     async with producing.producer(transactional_id="t") as producer:
-        await producer.init_transactions()
-        producing.cluster.script(ApiKey.END_TXN, late)
-        await producer.begin_transaction()
-        await producer.send("topic", b"value", partition=0)
-        with trio.move_on_after(1):
-            await producer.commit_transaction()
+        await cancel_a_commit(producing, producer, late)
         with pytest.raises(IllegalCall, match="commit_transaction ended without a result; repeat it to get its result"):
             await producer.begin_transaction()
     assert producing.committed() == [b"value"]
@@ -82,12 +89,7 @@ async def test_close_waits_for_a_commit_that_was_cancelled(autojump_clock, produ
 
 async def test_close_waits_for_a_commit_no_longer_than_its_own_time_out(autojump_clock, producing: Producing) -> None:
     async with producing.producer(transactional_id="t") as producer:
-        await producer.init_transactions()
-        producing.cluster.script(ApiKey.END_TXN, never)
-        await producer.begin_transaction()
-        await producer.send("topic", b"value", partition=0)
-        with trio.move_on_after(1):
-            await producer.commit_transaction()
+        await cancel_a_commit(producing, producer, never)
         begun = producing.elapsed()
         await producer.aclose(3)
         assert producing.elapsed() - begun < 30  # max_block_ms is 60 s

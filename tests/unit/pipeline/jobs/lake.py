@@ -184,3 +184,10 @@ def faulty_runs(run: Callable[[Path, int], bool], tmp_path: Path, steps_max: int
         if not has_fault:
             return
     raise AssertionError("the run has no end")
+
+
+def write_state(directory: Path, content: Mapping[str, bytes]) -> None:
+    """Write what Spark writes into the directory of a new state."""
+    directory.mkdir(parents=True)
+    for name, each in {**content, "_SUCCESS": b"", ".part.crc": b"x"}.items():
+        (directory / name).write_bytes(each)

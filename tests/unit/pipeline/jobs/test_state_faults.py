@@ -18,7 +18,7 @@ from pykbroker.pipeline.jobs.state_owner import STAGING_SUFFIX, StateOwner
 from pykbroker.pipeline.jobs.state_renames import StateRenames
 from pykbroker.pipeline.storage import LocalStorage
 from tests.unit.pipeline.jobs.faulty_storage import FAULTS, STEPS_MAX, Disk, Fault, FaultyStorage, RenamingStorage
-from tests.unit.pipeline.jobs.lake import faulty_runs
+from tests.unit.pipeline.jobs.lake import faulty_runs, write_state
 
 OWNER = StateOwner("compact", "/lake", "parquet", [])
 OLD, NEW = {"part-a.parquet": b"1", "part-b.parquet": b"2"}, {"part-c.parquet": b"3"}
@@ -44,10 +44,7 @@ def replace(directory: Path, content: dict[str, bytes], kind: Kind) -> None:
     swap = replacement(target, target.sibling(STAGING_SUFFIX))
     try:
         swap.open(OWNER)
-        new = Path(swap.new_directory)
-        new.mkdir(parents=True)
-        for name, each in {**content, "_SUCCESS": b"", ".part.crc": b"x"}.items():  # as Spark does
-            (new / name).write_bytes(each)
+        write_state(Path(swap.new_directory), content)
         swap.publish(OWNER)
         swap.close()
     except PipelineError:

@@ -17,6 +17,7 @@ from pykbroker.pipeline.jobs.compact import closed_after
 from pykbroker.pipeline.jobs.state_directory import StateSwap, replacement
 from pykbroker.pipeline.jobs.state_owner import StateOwner
 from pykbroker.pipeline.storage import LocalStorage, Storage, no_exchange
+from tests.unit.pipeline.jobs.lake import write_state
 
 OWNER = StateOwner("compact", "/lake", "parquet", [])
 OLD, NEW = {"part-a.parquet": b"1", "part-b.parquet": b"2"}, {"part-c.parquet": b"3"}
@@ -37,7 +38,7 @@ def run(
     swap = StateSwap(storage(directory), storage(f"{directory}.staging"))
     try:
         swap.open(OWNER)
-        stage(swap, content)
+        write_state(Path(swap.new_directory), content)
         before_publish()
         swap.publish(OWNER)
         swap.close()
@@ -47,14 +48,6 @@ def run(
     finally:
         if swap._lock is not None:
             os.close(swap._lock)
-
-
-def stage(swap: StateSwap, content: dict[str, bytes]) -> None:
-    """Write what Spark writes into the directory of a new state."""
-    new = Path(swap.new_directory)
-    new.mkdir()
-    for name, each in {**content, "_SUCCESS": b"", ".part.crc": b"x"}.items():
-        (new / name).write_bytes(each)
 
 
 def test_a_second_run_waits_for_no_first_one(tmp_path: Path) -> None:
@@ -172,7 +165,7 @@ def test_a_foreign_file_beside_a_new_state_is_kept(tmp_path: Path) -> None:
     for content in (OLD, NEW):
         swap = StateSwap(LocalStorage(tmp_path / "s"), staging)
         swap.open(OWNER)
-        stage(swap, content)
+        write_state(Path(swap.new_directory), content)
         staging.write("cat.jpg", b"cat")
         swap.publish(OWNER)
         swap.close()
@@ -186,7 +179,7 @@ def test_no_name_of_a_staging_directory_is_that_of_another_target(tmp_path: Path
     LocalStorage(tmp_path / "prod.staging").write("part-0.parquet", b"an archive")
     assert Path(swap.new_directory).parent == tmp_path / "prod.pykbroker-staging"
     swap.open(OWNER)
-    stage(swap, NEW)
+    write_state(Path(swap.new_directory), NEW)
     swap.publish(OWNER)
     swap.close()
     assert {path.name for path in tmp_path.iterdir()} == {"prod", "prod.staging"}
@@ -281,7 +274,7 @@ def staged(place: Path, error: type[BaseException] | None) -> None:
     swap = StateSwap(Busy(place), Busy(f"{place}.staging"))
     with closed_after(swap.close):
         swap.open(OWNER)
-        stage(swap, {"a.parquet": b"1"})
+        write_state(Path(swap.new_directory), {"a.parquet": b"1"})
         if error is not None:
             raise error
 
