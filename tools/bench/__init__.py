@@ -1,6 +1,7 @@
 """Measurements of pykbroker, Apache Kafka and kfake on one machine with the same clients.
 
-`python tools/bench/run.py` runs the measurements.
+`python tools/bench/run.py` runs the measurements. `python -m tools.bench.against COMMIT` measures this tree beside an
+earlier commit, rows of the broker and of our clients alike.
 
 1. Quote ratios of one run, never absolute figures of two runs. Noisy rows run in alternating pairs and give their
    median. Kafka compared with itself still gives ratios from 0.7 to 1.35 on two cores.

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tools.broker_process import BrokerProcess
 
 Measured = dict[str, float]
+THIS_PYTHON = (sys.executable,)
 
 
 def timed(count: int, work: Callable[[], Any]) -> Measured:
@@ -40,9 +41,9 @@ def percentiles(latencies: list[float]) -> Measured:
     return {"p50": kept[len(kept) // 2] * 1000, "p99": kept[len(kept) * 99 // 100] * 1000}
 
 
-def in_a_process(module: str, name: str, server: str, topic: str) -> Measured:
-    """Measure one client of a module in a process of its own."""
-    command = [sys.executable, "-m", module, "--one", name, "--server", server, "--topic", topic]
+def in_a_process(module: str, name: str, server: str, topic: str, python: Sequence[str] = THIS_PYTHON) -> Measured:
+    """Measure one client of a module in a process of its own, of the given Python."""
+    command = [*python, "-m", module, "--one", name, "--server", server, "--topic", topic]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
     found: Measured = json.loads(output.splitlines()[-1])
     return found

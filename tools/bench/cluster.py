@@ -11,6 +11,7 @@ import random
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -62,8 +63,8 @@ class ClusterKind(Protocol):
 class OurKind:
     """Nodes of pykbroker with the options of `pykbroker cluster`."""
 
-    def __init__(self, replicas: int = len(NODES)) -> None:
-        self._replicas = replicas
+    def __init__(self, replicas: int = len(NODES), program: Sequence[str] = PYKBROKER) -> None:
+        self._replicas, self._program = replicas, program
 
     def prepare(self, directory: Path, first_port: int) -> None:
         """Do nothing, since a start formats the directory."""
@@ -71,7 +72,7 @@ class OurKind:
     def command(self, directory: Path, first_port: int, node_id: int) -> list[str]:
         plan = ClusterPlan(len(NODES), self._replicas, Address(HOST, first_port))
         options = plan.options(node_id, of_broker(plan.listen, node_id), plan.controller)
-        return [*PYKBROKER, "start", "--data-dir", str(self.log_dir(directory, node_id)), *options]
+        return [*self._program, "start", "--data-dir", str(self.log_dir(directory, node_id)), *options]
 
     def log_dir(self, directory: Path, node_id: int) -> Path:
         return directory / str(node_id)
@@ -210,7 +211,7 @@ class Cluster(Broker):
 
     def controller(self) -> int:
         """Return the node that is the active controller."""
-        return CONTROLLER if self.peer.name == "pykbroker" else cluster_requests.raft_leader(self.port)
+        return CONTROLLER if isinstance(self.kind, OurKind) else cluster_requests.raft_leader(self.port)
 
     def stop(self) -> None:
         """Stop all nodes, the controller last; keep the directory."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pykbroker.consumer import AsyncConsumer, CommittedOffset, Consumer
 from pykbroker.kafka import KafkaConsumer
 from pykbroker.producer import Producer
-from tools.bench.clients import Measured, in_a_process, main, percentiles, timed, timed_async
+from tools.bench.clients import THIS_PYTHON, Measured, in_a_process, main, percentiles, timed, timed_async
 from tools.bench.producers import KEYS, LARGE_BATCH, UNLIKE
 
 RECORDS, SLOW_RECORDS = 1_000_000, 100_000
@@ -292,11 +292,11 @@ CLIENTS: dict[str, Callable[[str, str], Measured]] = {
 TOPIC_OF = {"unlike sizes": "consumers-unlike", "keys": "consumers-keyed", "batches of 16 KiB": "consumers-small"}
 
 
-def measure(name: str, server: str) -> Measured:
+def measure(name: str, server: str, python: Sequence[str] = THIS_PYTHON) -> Measured:
     """Measure one client."""
     filled(server)
     topic = TOPIC_OF.get(name.partition(", ")[2], "consumers-equal")
-    return in_a_process("tools.bench.consumers", name, server, topic)
+    return in_a_process("tools.bench.consumers", name, server, topic, python)
 
 
 if __name__ == "__main__":

@@ -212,9 +212,9 @@ def kfake_command(directory: Path, port: int) -> list[str]:
     return [str(KFAKE), "-port", str(port)]
 
 
-def pykbroker_command(directory: Path, port: int) -> list[str]:
-    """Return the command for this broker, run from the source tree."""
-    return [*PYKBROKER, "start", "--listen", f"127.0.0.1:{port}", "--data-dir", str(directory / "data")]
+def pykbroker_command(directory: Path, port: int, program: Sequence[str] = PYKBROKER) -> list[str]:
+    """Return the command for this broker, by default run from the source tree."""
+    return [*program, "start", "--listen", f"127.0.0.1:{port}", "--data-dir", str(directory / "data")]
 
 
 def fetch_nothing() -> None:

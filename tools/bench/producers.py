@@ -12,7 +12,7 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pykbroker.kafka import KafkaProducer
 from pykbroker.producer import AsyncProducer, Producer
-from tools.bench.clients import Measured, in_a_process, main, percentiles, timed, timed_async
+from tools.bench.clients import THIS_PYTHON, Measured, in_a_process, main, percentiles, timed, timed_async
 
 VALUE = bytes(100)
 UNLIKE = [bytes(60 + number * 7919 % 81) for number in range(1000)]
@@ -253,10 +253,10 @@ def topic_of(server: str) -> Iterator[str]:
     admin.delete_topics([topic])[topic].result()
 
 
-def measure(name: str, server: str) -> Measured:
+def measure(name: str, server: str, python: Sequence[str] = THIS_PYTHON) -> Measured:
     """Measure one client with a topic of its own."""
     with topic_of(server) as topic:
-        return in_a_process("tools.bench.producers", name, server, topic)
+        return in_a_process("tools.bench.producers", name, server, topic, python)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tools.bench import frames, load, report, volume
-from tools.bench.cluster import KINDS, Cluster
+from tools.bench.cluster import KINDS, Cluster, ClusterKind
 from tools.bench.peers import PEERS, Broker, Peer
 from tools.bench.row import ClusterStage, Row, Stage, Topic
 from tools.bench.table import CLUSTER_ROWS, ROWS
@@ -57,12 +57,14 @@ def stages(peers: Sequence[Peer], scratch: Path, *, cold: bool) -> Iterator[list
 
 
 @contextlib.contextmanager
-def cluster_stages(peers: Sequence[Peer], scratch: Path, *, cold: bool, kills: int) -> Iterator[list[ClusterStage]]:
+def cluster_stages(
+    peers: Sequence[Peer], scratch: Path, *, cold: bool, kills: int, kinds: Mapping[str, ClusterKind] = KINDS
+) -> Iterator[list[ClusterStage]]:
     """Run a cluster of each kind at once, and warm them up unless `cold` is set."""
     with contextlib.ExitStack() as running:
         made = []
         for peer in peers:
-            cluster = Cluster(peer, scratch / f"{peer.name}-cluster")
+            cluster = Cluster(peer, scratch / f"{peer.name}-cluster", kinds[peer.name])
             running.callback(cluster.stop)
             if not cold:
                 warm(cluster)
