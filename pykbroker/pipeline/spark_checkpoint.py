@@ -1,4 +1,4 @@
-"""Spark's checkpoint before a query goes on from it: its files are whole, and new topics have a start.
+"""Spark's checkpoint before a query goes on from it: its files are whole, and each partition has its start.
 
 The checkpoint has a file `offsets/N` for each batch that is planned, and `commits/N` once it is written. `metadata` has
 the id of the query, and `sources/0/0` the offsets at which the connector "jvm" has begun.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -20,7 +20,15 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.source.offset_json import nested_of
 from pykbroker.pipeline.source.stream_offsets import STARTING
-from pykbroker.pipeline.spark_offsets import FIRST_OFFSETS, SPARK, Ends, last_done, left_batch, planned_ends
+from pykbroker.pipeline.spark_offsets import (
+    FIRST_OFFSETS,
+    SPARK,
+    Ends,
+    by_partition,
+    last_done,
+    left_batch,
+    planned_ends,
+)
 from pykbroker.pipeline.storage import Storage
 
 METADATA = "metadata"
@@ -41,12 +49,15 @@ def mend(
     """Write damaged files about batches again that the target has. Return a sentence for each of them.
 
     `noted` returns the ends that the target has noted of a batch, or None if it has none. They may have topics that
-    were left out before. Those of `topics` and of the plans that are whole are taken over.
+    were left out before. Those of `topics` and of the plans that are whole are taken over. The plan before a left batch
+    gets the partitions of that batch alone, which would seem to have lost the others.
     """
     last, done, said = _last(checkpoint), last_done(checkpoint), list[str]()
+    left = left_batch(checkpoint)
     batches = [batch for batch in (last - 1, last) if batch >= 0]
     whole = [batch for batch in batches if not _trouble_of(checkpoint, f"offsets/{batch}")]
     known = {*topics}.union(*(planned_ends(checkpoint, batch, or_start=True) for batch in whole))
+    until = planned_ends(checkpoint, left) if left is not None and left in whole else None
 
     def write(name: str, content: Callable[[Ends], str], *batches: int) -> None:
         trouble = _trouble_of(checkpoint, name)
@@ -57,13 +68,19 @@ def mend(
 
     def plan(ends: Ends, batch: int) -> str:
         """Return a plan. The first one of the connector "python" also says where the stream has started."""
+        if until is not None and batch + 1 == left:
+            ends = {
+                topic: {index: each[index] for index in each.keys() & until[topic]}
+                for topic, each in ends.items()
+                if topic in until
+            }
         return PLAN_HEAD + _text({STARTING: ends, **ends} if connector == "python" and not batch else ends)
 
     for batch in batches:
         write(f"offsets/{batch}", partial(plan, batch=batch), batch, last)
     if done is not None:
         write(f"commits/{done}", lambda _: COMMIT, done)
-    if connector == "jvm" and left_batch(checkpoint) == 0:
+    if connector == "jvm" and left == 0:
         write(FIRST_OFFSETS, lambda ends: FIRST_HEAD + _text(ends), 0)
     return said
 
@@ -92,36 +109,57 @@ def require_whole(checkpoint: Storage, connector: str) -> None:
         _require_lines(checkpoint, FIRST_OFFSETS, RESTORE if left == 0 else "delete it: the first batch alone needs it")
 
 
-def begin_topics(checkpoint: Storage, starts: Mapping[TopicPartition, int]) -> list[str]:
-    """Note the starts of topics that the last batch which is done does not have. Return their names.
+class BegunPartitions(NamedTuple):
+    """The offsets at which partitions begin that the last batch which is done does not have.
+
+    Those in `resumed` go on behind an earlier batch, and those in `new` are of new topics.
+    """
+
+    resumed: dict[TopicPartition, int]
+    new: dict[TopicPartition, int]
+
+
+def begin_partitions(
+    checkpoint: Storage, starts: Mapping[TopicPartition, int], archived: Callable[[], Mapping[TopicPartition, int]]
+) -> BegunPartitions:
+    """Note where partitions begin that the last batch which is done does not have. Return what was noted.
 
     Both connectors begin a partition that they do not know at offset 0, and take what its log has lost before for lost
     records. That is right for a new partition of a known topic. A topic begins at its start when it is first seen, and
-    what its log loses from then on is lost. Spark reads the file again when a query starts.
+    what its log loses from then on is lost. A partition goes on behind the earlier batches that have read it, whose
+    ends `archived` returns: its topic may have been left out, or a broker with old metadata may have hidden it. Spark
+    reads the file again when a query starts.
 
-    While a batch is left, its topics alone are noted: it would seem to have lost the others. That the batch before is
-    done is durable first, since it could not be repeated with other topics.
+    While a batch is left, its partitions alone are noted: it would seem to have lost the others. That the batch before
+    is done is durable first, since it could not be repeated with other partitions.
     """
     done = last_done(checkpoint)
     if done is None:
-        return []
-    known = planned_ends(checkpoint, done, or_start=True)
+        return BegunPartitions({}, {})
+    known = by_partition(planned_ends(checkpoint, done, or_start=True))
     left = left_batch(checkpoint)
-    planned = None if left is None else planned_ends(checkpoint, left)
-    new = {
-        key: offset
-        for key, offset in starts.items()
-        if key.topic not in known and (planned is None or key.topic in planned)
-    }
-    if not new:
-        return []
+    planned = starts if left is None else by_partition(planned_ends(checkpoint, left))
+    lacking = {key: offset for key, offset in starts.items() if key not in known and key in planned}
+    if not lacking:
+        return BegunPartitions({}, {})
+    before = archived()
+    topics = {key.topic for key in (*known, *before)}
+    resumed = {key: before[key] for key in lacking if before.get(key)}
+    new = {key: offset for key, offset in lacking.items() if key.topic not in topics}
+    if resumed or new:
+        _add(checkpoint, done, resumed | new)
+    return BegunPartitions(resumed, new)
+
+
+def _add(checkpoint: Storage, done: int, offsets: Mapping[TopicPartition, int]) -> None:
+    """Add partitions to the ends of a batch that is done."""
     *head, text = checkpoint.read(f"{SPARK}/offsets/{done}").decode().splitlines()
     position: dict[str, Any] = msgspec.json.decode(text)
     place = position[STARTING] if position.keys() == {STARTING} else position
-    place.update(nested_of(new))
+    for topic, partitions in nested_of(offsets).items():
+        place[topic] = place.get(topic, {}) | partitions
     checkpoint.sync(f"{SPARK}/commits")
     _write(checkpoint, f"offsets/{done}", "\n".join([*head, msgspec.json.encode(position).decode()]))
-    return sorted({key.topic for key in new})
 
 
 def _last(checkpoint: Storage) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -106,6 +106,15 @@ def parsed_ends(text: str, place: str, *, or_start: bool = False) -> Ends:
         return {name: msgspec.json.decode(raw, type=dict[str, int]) for name, raw in found.items() if name != STARTING}
     except ValueError as error:  # also those of msgspec
         raise StateConflict(f"{place} is damaged: {error}") from None
+
+
+def merged_ends(ends: Iterable[Ends]) -> Ends:
+    """Return the ends of several batches. Of each partition, the last one that has read it has the end."""
+    found: Ends = {}
+    for each in ends:
+        for topic, partitions in each.items():
+            found.setdefault(topic, {}).update(partitions)
+    return found
 
 
 def by_partition(ends: Ends) -> dict[TopicPartition, int]:

@@ -22,7 +22,7 @@ from pykbroker.pipeline.reading import TopicsToRead, read_planned, stream_record
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession, continued, retried_by_data_source
-from pykbroker.pipeline.spark_checkpoint import begin_topics, mend, require_whole
+from pykbroker.pipeline.spark_checkpoint import begin_partitions, mend, require_whole
 from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
 from pykbroker.pipeline.spark_offsets import (
     SPARK,
@@ -86,6 +86,10 @@ class ArchiveSettings(msgspec.Struct, frozen=True):
     """Further options that may not change over the runs of a checkpoint."""
 
 
+class PlanChanged(PipelineError):
+    """The plan of a batch has other begins now than the query knows, which has to start again."""
+
+
 class Sink(Protocol):
     """The target of an archive."""
 
@@ -104,8 +108,8 @@ class Sink(Protocol):
         `planned` returns the ends of a batch as the checkpoint has them.
         """
 
-    def topics(self) -> AbstractSet[str]:
-        """Return the topics of all batches."""
+    def archived(self) -> Mapping[TopicPartition, int]:
+        """Return the offset up to which batches have read each partition."""
 
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""
@@ -197,8 +201,6 @@ class ArchiveJob:
             self._check_left_out()
             if (done := last_done(self._checkpoint)) is not None:
                 self._sink.require_batch(done, self._planned)
-            if (planned := last_planned(self._checkpoint)) is not None:
-                self._check_new(facts.topic_ids.keys() - planned.keys())
             note_run(self._checkpoint, self._manifest)
             self._archive(facts)
             self._sink.tidy()
@@ -258,14 +260,6 @@ class ArchiveJob:
                 raise StateConflict(f"{text}: to go on without it, {advice}")
             self._say(f"{self._job}: {text}")
 
-    def _check_new(self, new: AbstractSet[str]) -> None:
-        """Raise StateConflict if a topic that the last batch had not was left out before."""
-        if new and (back := sorted(new & self._sink.topics())):
-            raise StateConflict(
-                f"topic {', '.join(back)} was archived before, and then left out: the checkpoint has no offsets of it, "
-                "so that it would be archived twice. Archive it into another directory"
-            )
-
     def _fixed_options(self) -> dict[str, str]:
         settings = self._settings
         return {
@@ -279,28 +273,33 @@ class ArchiveJob:
     def _archive(self, facts: ClusterFacts) -> None:
         """Archive until the present ends of the topics, or for ever.
 
-        A new topic whose log does not begin at offset 0 stops a query. It begins at the start of its log.
+        A partition that does not begin where Spark would begin it stops a query, which starts again then.
         """
         ends = self._cluster.ends(facts)
-        self._begin_topics(ends.first)
+        self._begin(ends.first)
         while True:
             try:
                 if self._settings.every_s is None:
                     self._reach(ends)
                 else:
                     self._run_query({"processingTime": f"{self._settings.every_s} seconds"})
+            except PlanChanged:
+                continue
             except RecordsLost:
-                if not self._begin_topics(self._cluster.ends(self._cluster.facts(self._wanted)).first):
+                if not self._begin(self._cluster.ends(self._cluster.facts(self._wanted)).first):
                     raise
             else:
                 return
 
-    def _begin_topics(self, starts: Mapping[TopicPartition, int]) -> bool:
-        """Note the starts of new topics. Return whether there are some."""
-        topics = begin_topics(self._checkpoint, starts)
-        for topic, first in sorted((key, starts[key]) for key in starts if key.topic in topics and starts[key]):
-            self._say(f"{self._job}: {topic} is new, and begins at offset {first}, where its log begins")
-        return bool(topics)
+    def _begin(self, starts: Mapping[TopicPartition, int]) -> bool:
+        """Note where partitions begin that the next batch would begin elsewhere. Return whether there are some."""
+        resumed, new = begin_partitions(self._checkpoint, starts, self._sink.archived)
+        for key, offset in sorted(resumed.items()):
+            self._say(f"{self._job}: {key} goes on at offset {offset}, up to which it was archived before")
+        for key, offset in sorted(new.items()):
+            if offset:
+                self._say(f"{self._job}: {key} is new, and begins at offset {offset}, where its log begins")
+        return bool(resumed or new)
 
     def _reach(self, ends: LogEnds) -> None:
         """Archive until the ends of the logs. Raise PipelineError if Spark stops before them again and again.
@@ -310,7 +309,7 @@ class ArchiveJob:
         wanted, idle = ends.next, 0
         while True:
             self._finish_left()
-            self._begin_topics(ends.first)
+            self._begin(ends.first)
             before = reached(self._checkpoint)
             self._run_query({"availableNow": True})
             now = reached(self._checkpoint)
@@ -374,16 +373,15 @@ class ArchiveJob:
     def _write_once(self, records: DataFrame, batch: int) -> None:
         begun = time.monotonic()
         ends = self._planned(batch)
+        new = self._begin_new(batch, ends)
         written = self._sink.committed(batch, self._planned)
         if written is not None:
             require_same_ends(batch, written, ends, self._settings.target)
             self._say(f"{self._job}: batch {batch} is written already")
             return
-        new = ends.keys() - self._planned(batch - 1).keys() if batch else set[str]()
-        self._check_new(new)
         skipped = self._check(batch, ends, {})
-        if new and not self._may_skip:  # Spark has found that they begin at 0
-            begin_topics(self._checkpoint, dict.fromkeys(by_partition(ends), 0))  # what they lose from now on is a loss
+        if not self._may_skip:  # Spark has found that new topics begin at 0
+            self._begin(dict.fromkeys(new, 0))  # what they lose from now on is a loss
         self._checkpoint.sync(f"{SPARK}/offsets/{batch}")  # a repeat with other ends would be refused
 
         def check(firsts: Mapping[TopicPartition, int]) -> list[SkippedRange]:
@@ -400,6 +398,21 @@ class ArchiveJob:
         self._say(f"{self._job}: batch {batch}: {count:,} records in {time.monotonic() - begun:.1f} s")
         if self.batches % TIDY_BATCHES == 0:
             self._sink.tidy()
+
+    def _begin_new(self, batch: int, ends: Ends) -> AbstractSet[TopicPartition]:
+        """Return the partitions that are new in a batch.
+
+        Raise PlanChanged if an earlier batch has read some of them: it is noted where they go on, since Spark would
+        begin them at 0. Their topic was left out, or a broker with old metadata has hidden them from the batch before.
+        """
+        if not batch:
+            return set()
+        before = by_partition(planned_ends(self._checkpoint, batch - 1, or_start=True))
+        new = by_partition(ends).keys() - before.keys()
+        archived = self._sink.archived() if new else {}
+        if self._begin({key: archived[key] for key in new if key in archived}):
+            raise PlanChanged(f"batch {batch} was to begin {', '.join(map(str, sorted(new)))} at offset 0")
+        return new
 
     def _written(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the records of a batch, or the same ones as the data source `pykbroker` reads them."""

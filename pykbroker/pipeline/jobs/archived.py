@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived_files import TOPIC, ArchivedFile, damages, topic_of
-from pykbroker.pipeline.jobs.commits import CHECKPOINT, READ_ATTEMPTS, ArchiveCommits, ArchivedRange, BatchSpan
+from pykbroker.pipeline.jobs.commits import (
+    CHECKPOINT,
+    READ_ATTEMPTS,
+    ArchiveCommits,
+    ArchivedRange,
+    BatchSpan,
+    archived_ends,
+)
 from pykbroker.pipeline.jobs.iceberg import is_directory, require_columns, table_name
 from pykbroker.pipeline.jobs.skipped import SkippedRange
 from pykbroker.pipeline.jobs.table_batches import history, loaded, skipped_of
@@ -19,7 +26,6 @@ from pykbroker.pipeline.jobs.table_sums import claimed_ranges
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE, with_times
 from pykbroker.pipeline.spark_errors import is_of_spark
-from pykbroker.pipeline.spark_offsets import by_partition
 from pykbroker.pipeline.state import MANIFEST, read_manifest
 from pykbroker.pipeline.storage import Storage, literal, storage_of
 
@@ -268,7 +274,7 @@ def _table_claims(spark: SparkSession, name: str, table: Any) -> ArchiveClaims:
     if last is None:
         return ArchiveClaims({}, skipped=skipped)
     found = claimed_ranges(spark, name, table, last.batch, last.ends)
-    claims = ArchiveClaims(by_partition(last.ends), skipped=skipped)
+    claims = ArchiveClaims(archived_ends(last.ends, found or ()), skipped=skipped)
     return claims if found is None else _with_ranges(claims._replace(batches=found), found)
 
 
@@ -280,7 +286,7 @@ def claims_of(archive: Storage) -> ArchiveClaims:
     state = commits.read()
     total = state.total
     claims = ArchiveClaims(
-        by_partition(total.ends),
+        archived_ends(total.ends, total.ranges),
         is_pending=state.is_pending,
         skipped=total.skipped,
         files=state.files,

@@ -23,6 +23,7 @@ from uuid import uuid4
 
 import msgspec
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs.archived_files import (
     ArchivedFile,
@@ -34,7 +35,7 @@ from pykbroker.pipeline.jobs.archived_files import (
 )
 from pykbroker.pipeline.jobs.file_lists import CHANGES, LEFT, LISTS, FileLists, parsed
 from pykbroker.pipeline.jobs.skipped import SkippedRange, merged
-from pykbroker.pipeline.spark_offsets import Ends
+from pykbroker.pipeline.spark_offsets import Ends, by_partition, merged_ends
 from pykbroker.pipeline.storage import Storage, StoredFile, taken
 
 OWN = "_pykbroker/"
@@ -409,20 +410,20 @@ def ranges_of(files: Mapping[str, ArchivedFile]) -> list[ArchivedRange]:
 
 
 def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
-    """Return the sum of commits without their files. Of each topic, the last one that has read it has the ends."""
+    """Return the sum of commits without their files."""
     last = ArchiveCommit(-1, {}, [])
-    ends: Ends = {}
+    ends: list[Ends] = []
     skipped: list[SkippedRange] = []
     unproven: list[BatchSpan] = []
     ranges: list[ArchivedRange] = []
     for last in commits:
         skipped = merged(skipped, last.skipped)
-        ends = {**ends, **last.ends}
+        ends.append(last.ends)
         for batches in unproven_batches(last):
             begun = unproven.pop()[0] if unproven and unproven[-1][1] + 1 == batches[0] else batches[0]
             unproven.append((begun, batches[1]))
         ranges += last.ranges
-    return ArchiveCommit(last.batch, {}, summed_ranges(ranges), ends, skipped, unproven=unproven)
+    return ArchiveCommit(last.batch, {}, summed_ranges(ranges), merged_ends(ends), skipped, unproven=unproven)
 
 
 def summed_ranges(ranges: Iterable[ArchivedRange]) -> list[ArchivedRange]:
@@ -441,6 +442,18 @@ def summed_ranges(ranges: Iterable[ArchivedRange]) -> list[ArchivedRange]:
         else:
             sums[key] = sums[key].plus(each) if key in sums else each
     return [found[key] for key in sorted(sums.keys() | without.keys()) for found in (without, sums) if key in found]
+
+
+def archived_ends(ends: Ends, ranges: Iterable[ArchivedRange]) -> dict[TopicPartition, int]:
+    """Return the offset up to which batches have read each partition, from their merged ends and the sums of ranges.
+
+    Merged ends of an earlier version lack the partitions that the last batch of their topic did not read.
+    """
+    found = by_partition(ends)
+    for each in ranges:
+        key = TopicPartition(each.topic, each.partition)
+        found[key] = max(found.get(key, 0), each.last + 1)
+    return found
 
 
 def unproven_note(unproven: Iterable[BatchSpan]) -> str:
@@ -462,9 +475,10 @@ def require_same_ends(batch: int, written: Ends, planned: Ends, place: str) -> N
     """Raise StateConflict if Spark repeats a batch that is written with other offsets than before.
 
     The records behind the old ones would be left out. That happens if the checkpoint is older than the archive. An
-    archive also has the ends of topics that no batch reads any more.
+    archive also has the ends of partitions that no batch reads any more.
     """
-    if {topic: written.get(topic) for topic in planned} != planned:
+    before, now = by_partition(written), by_partition(planned)
+    if any(before.get(key) != end for key, end in now.items()):
         raise StateConflict(
             f"batch {batch} of {place} ends at {written}, and the checkpoint says {planned}: the checkpoint is damaged "
             "or older than the archive. Restore both to the same time, or archive into a new directory"

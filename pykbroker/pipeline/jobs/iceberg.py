@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 from zlib import crc32
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.jobs.commits import older_than_checkpoint
+from pykbroker.pipeline.jobs.commits import archived_ends, older_than_checkpoint
 from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.jobs.small_files import merge_files_of_table
 from pykbroker.pipeline.jobs.table_batches import (
@@ -18,16 +18,15 @@ from pykbroker.pipeline.jobs.table_batches import (
     SUMS,
     has_records,
     history,
-    last_batch,
     loaded,
     marks,
     note_batch,
     note_skipped,
 )
-from pykbroker.pipeline.jobs.table_sums import TableSums, first_sums, noted_sums, settled_sums, sums_with
+from pykbroker.pipeline.jobs.table_sums import NONE, TableSums, first_sums, noted_sums, settled_sums, sums_with
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_TYPES, TIME_COLUMN
-from pykbroker.pipeline.spark_offsets import Ends, by_partition
+from pykbroker.pipeline.spark_offsets import Ends, by_partition, merged_ends
 from pykbroker.pipeline.storage import real_path, storage_of
 
 if TYPE_CHECKING:
@@ -84,10 +83,15 @@ class IcebergTable:
         elif is_whole or not self._finds(batch, planned):
             raise older_than_checkpoint(f"the table {self.name}", batch)
 
-    def topics(self) -> AbstractSet[str]:
-        """Return the topics of all batches."""
-        last = last_batch(self._spark, self.name)
-        return set() if last is None else last.ends.keys()
+    def archived(self) -> Mapping[TopicPartition, int]:
+        """Return the offset up to which batches have read each partition."""
+        table = loaded(self._spark, self.name)
+        last, is_whole = history(table)
+        batch, ends = (NONE, {}) if last is None else (last.batch, last.ends)
+        sums = self._known_sums(table, batch, ends)
+        if sums is None and is_whole:  # otherwise it may have records of a batch that it does not name
+            sums = first_sums(self._spark, self.name, batch)
+        return archived_ends(ends, sums.ranges() if sums is not None else ())
 
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written. Raise StateConflict if a later one is."""
@@ -122,8 +126,9 @@ class IcebergTable:
         writer = records.sortWithinPartitions("topic", "date", "partition", "offset").writeTo(self.name)
         table = loaded(self._spark, self.name)
         last = history(table).last
-        every = ends if last is None else {**last.ends, **ends}  # also those of topics that are left out now
-        sums = self._sums(table, batch - 1, {} if last is None else last.ends)
+        before = {} if last is None else last.ends
+        every = merged_ends([before, ends])  # also those of partitions that are left out now
+        sums = self._sums(table, batch - 1, before)
         for key, value in marks(self._run_id, batch, every).items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.option("distribution-mode", "none").append()  # sorted tasks need no shuffle
@@ -142,13 +147,18 @@ class IcebergTable:
 
     def _sums(self, table: Any, batch: int, ends: Ends) -> TableSums:
         """Return the sums up to a batch with these ends, also if a run was killed before it had noted them."""
+        sums = self._known_sums(table, batch, ends)
+        if sums is not None:
+            return sums
+        self._say(f"archive: the table {self.name} has no checksums of the batches up to {batch}")
+        return first_sums(self._spark, self.name, batch)
+
+    def _known_sums(self, table: Any, batch: int, ends: Ends) -> TableSums | None:
+        """Return the sums up to a batch, or None if the table has none, or only those of more batches."""
         sums = noted_sums(table)
         if sums is not None and sums.batch <= batch:
             return settled_sums(self._spark, self.name, sums, batch, ends)
-        if table.currentSnapshot() is None:
-            return TableSums(batch)
-        self._say(f"archive: the table {self.name} has no checksums of the batches up to {batch}")
-        return first_sums(self._spark, self.name, batch)
+        return TableSums(batch) if table.currentSnapshot() is None else None
 
     def tidy(self) -> None:
         """Merge small files, and name the last batch in the properties of the table."""

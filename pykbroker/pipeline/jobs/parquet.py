@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.jobs.commits import (
     ArchiveCommit,
     ArchiveCommits,
+    archived_ends,
     older_than_checkpoint,
     ranges_of,
     summed,
@@ -73,9 +73,10 @@ class ParquetFiles:
         if self._commits.committed(batch) is None:
             raise older_than_checkpoint(self._target.directory, batch)
 
-    def topics(self) -> AbstractSet[str]:
-        """Return the topics of all batches."""
-        return summed(self._commits.all()).ends.keys()
+    def archived(self) -> Mapping[TopicPartition, int]:
+        """Return the offset up to which batches have read each partition."""
+        total = summed(self._commits.all())
+        return archived_ends(total.ends, total.ranges)
 
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""

@@ -43,11 +43,6 @@ class TableHistory(NamedTuple):
     is_whole: bool
 
 
-def last_batch(spark: SparkSession, name: str) -> TableBatch | None:
-    """Return the last batch that a table names, or None if it names none."""
-    return history(loaded(spark, name)).last
-
-
 def history(table: Any) -> TableHistory:
     """Return what the snapshots of a table say, or else its properties. Batches that were rolled back do not count."""
     snapshot = table.currentSnapshot()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline import local_files
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.source.stream_offsets import StreamPosition, advanced, begin_of, position_of
-from pykbroker.pipeline.spark_checkpoint import begin_topics, mend, require_whole
+from pykbroker.pipeline.spark_checkpoint import BegunPartitions, begin_partitions, mend, require_whole
 from pykbroker.pipeline.spark_offsets import left_batch, missing_ends, planned_ends, reached
 from pykbroker.pipeline.storage import LocalStorage
 
@@ -20,7 +21,8 @@ OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795881600000,"conf":{}}
 COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
 METADATA = '{"id":"2d3e0c1a-6a3a-4f0e-9f3e-0c8d6a6a2f11"}'
 FIRST_OFFSETS = '\0v1\n{"orders":{"0":0}}'
-ORDERS, USERS = TopicPartition("orders", 0), TopicPartition("users", 1)
+ORDERS, SECOND, USERS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("users", 1)
+NOTHING = BegunPartitions({}, {})
 
 
 class SparkFiles:
@@ -40,6 +42,12 @@ class SparkFiles:
         path = self.path / name
         self.storage.write(f"spark/{name}", text.encode())
         path.with_name(f".{path.name}.crc").write_bytes(b"crc\0")
+
+
+def begin(
+    files: SparkFiles, starts: Mapping[TopicPartition, int], archived: Mapping[TopicPartition, int] = {}
+) -> BegunPartitions:
+    return begin_partitions(files.storage, starts, lambda: archived)
 
 
 def refusal(files: SparkFiles, connector: str = "jvm") -> str:
@@ -136,7 +144,7 @@ def test_a_batch_is_durably_done_before_other_topics_begin_after_it(
 ) -> None:
     files, synced = SparkFiles(tmp_path, 2, 2), list[Path]()
     monkeypatch.setattr(local_files, "sync", synced.append)
-    begin_topics(files.storage, {USERS: 40})
+    begin(files, {USERS: 40})
     assert synced.index(files.path / "commits/1") < synced.index(files.path / "offsets")
 
 
@@ -171,7 +179,7 @@ def test_ends_that_are_not_reached_are_named() -> None:
 def test_a_new_topic_begins_at_its_start(tmp_path: Path) -> None:
     files = SparkFiles(tmp_path, 2, 2)
     before = (files.path / "offsets/1").read_text().splitlines()
-    assert begin_topics(files.storage, {ORDERS: 7, TopicPartition("orders", 1): 9, USERS: 40}) == ["users"]
+    assert begin(files, {ORDERS: 7, SECOND: 9, USERS: 40}) == BegunPartitions({}, {USERS: 40})
     assert planned_ends(files.storage, 1) == {"orders": {"0": 200}, "users": {"1": 40}}
     assert (files.path / "offsets/1").read_text().splitlines()[:2] == before[:2]
     assert not (files.path / "offsets/.1.crc").exists()
@@ -180,23 +188,33 @@ def test_a_new_topic_begins_at_its_start(tmp_path: Path) -> None:
 
 def test_a_topic_begins_before_a_left_batch_that_has_it_and_after_another(tmp_path: Path) -> None:
     files = SparkFiles(tmp_path, 3, 2)
-    assert begin_topics(files.storage, {USERS: 40}) == []
+    assert begin(files, {USERS: 40}) == NOTHING
     files.put("offsets/2", 'v1\n{}\n{"orders":{"0":300},"users":{"1":90}}')
-    assert begin_topics(files.storage, {USERS: 40}) == ["users"]
+    assert begin(files, {USERS: 40}) == BegunPartitions({}, {USERS: 40})
     assert planned_ends(files.storage, 1) == {"orders": {"0": 200}, "users": {"1": 40}}
     assert planned_ends(files.storage, 2) == {"orders": {"0": 300}, "users": {"1": 90}}
 
 
+def test_a_partition_that_was_read_before_goes_on_unless_a_left_batch_lacks_it(tmp_path: Path) -> None:
+    files, archived = SparkFiles(tmp_path, 3, 2), {ORDERS: 200, SECOND: 70, USERS: 0}
+    starts = {ORDERS: 0, SECOND: 5, TopicPartition("orders", 2): 6, USERS: 8}
+    assert begin(files, starts, archived) == NOTHING
+    files.put("commits/2", COMMIT)
+    assert begin(files, starts, archived) == BegunPartitions({SECOND: 70}, {})
+    assert planned_ends(files.storage, 2) == {"orders": {"0": 300, "1": 70}}
+    assert begin(files, starts, archived) == NOTHING
+
+
 def test_the_start_of_a_topic_is_noted_once(tmp_path: Path) -> None:
     files = SparkFiles(tmp_path, 2, 2)
-    begin_topics(files.storage, {USERS: 40})
-    assert begin_topics(files.storage, {USERS: 50, ORDERS: 0}) == []
+    begin(files, {USERS: 40})
+    assert begin(files, {USERS: 50, ORDERS: 0}) == NOTHING
     assert reached(files.storage) == {ORDERS: 200, USERS: 40}
 
 
 def test_no_topic_is_new_before_a_batch_is_done(tmp_path: Path) -> None:
     files = SparkFiles(tmp_path, 1, 0)
-    assert begin_topics(files.storage, {USERS: 40}) == []
+    assert begin(files, {USERS: 40}) == NOTHING
     assert planned_ends(files.storage, 0) == {"orders": {"0": 100}}
 
 
@@ -213,6 +231,6 @@ def test_no_topic_is_new_before_a_batch_is_done(tmp_path: Path) -> None:
 def test_a_new_topic_joins_the_position_of_the_format_pykbroker(tmp_path: Path, position: str, after: object) -> None:
     files = SparkFiles(tmp_path, 1, 1)
     files.put("offsets/0", f"v1\n{{}}\n{position}")
-    begin_topics(files.storage, {USERS: 40})
+    begin(files, {USERS: 40})
     assert msgspec.json.decode((files.path / "offsets/0").read_text().splitlines()[2]) == after
     assert reached(files.storage)[USERS] == 40

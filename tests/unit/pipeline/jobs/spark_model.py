@@ -63,7 +63,7 @@ class ModelQuery:
         self._fails_on_loss = fails_on_loss
         self._is_once = "availableNow" in trigger
         self._target = self._latest()
-        self._has_repeated = False
+        self._begins: OffsetMap | None = None
 
     def _latest(self) -> OffsetMap:
         return {key: end for key, (_, end) in self._topics.logs.items()}
@@ -89,7 +89,9 @@ class ModelQuery:
 
     def _run(self, batch: int, ends: OffsetMap) -> None:
         plan(self._checkpoint, batch, ends)
-        begins = by_partition(planned_ends(self._checkpoint, batch - 1)) if batch else {}
+        begins = self._begins  # a query reads its checkpoint when it starts
+        if begins is None:
+            begins = by_partition(planned_ends(self._checkpoint, batch - 1)) if batch else {}
         ranges = Ranges()
         for key, end in ends.items():
             first = self._topics.logs[key][0] if key in self._topics.logs else end
@@ -101,6 +103,7 @@ class ModelQuery:
             raise PySparkRuntimeError(f"{LOSS}Partitions {gone} have been deleted.")
         self._write(ranges, batch)
         self._checkpoint.write(f"spark/commits/{batch}", b'v1\n{"nextBatchWatermarkMs":0}')
+        self._begins = ends
 
 
 def plan(checkpoint: Storage, batch: int, ends: OffsetMap) -> None:

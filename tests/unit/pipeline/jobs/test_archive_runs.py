@@ -17,8 +17,8 @@ from pykbroker.pipeline.jobs import archive as archive_job
 from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob, ArchiveSettings
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.spark_offsets import Ends, last_done, left_batch, planned_ends
-from pykbroker.pipeline.state import MANIFEST, planned_run, read_manifest
+from pykbroker.pipeline.spark_offsets import Ends, by_partition, last_done, left_batch, merged_ends, planned_ends
+from pykbroker.pipeline.state import MANIFEST, planned_run
 from pykbroker.pipeline.storage import LocalStorage, Storage
 from tests.unit.pipeline.jobs.spark_model import Kind, ModelQuery, ModelTopics, Ranges, plan
 
@@ -56,8 +56,8 @@ class ModelSink:
         if self.refuses == "batch":
             raise StateConflict("an older archive")
 
-    def topics(self) -> set[str]:
-        return {topic for ends, _ in self.batches.values() for topic in ends}
+    def archived(self) -> Mapping[TopicPartition, int]:
+        return by_partition(merged_ends(ends for ends, _ in self.batches.values()))
 
     def committed(self, batch: int, planned: object) -> Ends | None:
         return self.noted(batch)
@@ -92,11 +92,12 @@ class Archive:
         self.sink, self.topics, self.lines = ModelSink(), ModelTopics(orders0=(0, 5)), list[str]()
         self.triggers: list[Mapping[str, Any]] = []
         self.is_moved, self.committed_only = False, True
+        self.every_s: float | None = None
 
     def job(self, **options: str) -> ArchiveJob:
         session = PipelineSession(None, self.kind, "")  # type: ignore[arg-type]
         source = TopicsToRead("b:9092", pattern=self.pattern, options=options, committed_only=self.committed_only)
-        settings = ArchiveSettings(source, "lake", is_moved=self.is_moved)
+        settings = ArchiveSettings(source, "lake", is_moved=self.is_moved, every_s=self.every_s)
         job = ArchiveJob(session, settings, self.lines.append, sink=lambda _: self.sink)
         fails_on_loss = options.get("failOnDataLoss") != "false"
 
@@ -419,18 +420,84 @@ def test_the_plan_of_a_batch_is_durable_before_the_batch(lake: Archive, monkeypa
     assert Path(lake.checkpoint.directory) / "spark/offsets/0" in synced
 
 
-def test_a_topic_that_is_back_after_a_batch_without_it_is_not_archived_twice(lake: Archive) -> None:
-    """A broker with old metadata may not know a topic that Spark has read before. Spark would begin it at 0 again."""
-    lake.topics = ModelTopics(orders0=(0, 5), others0=(0, 3))
+@pytest.mark.parametrize("hidden", [SECOND, OTHER])
+def test_a_partition_that_old_metadata_hides_for_one_batch_is_archived_once(
+    lake: Archive, hidden: TopicPartition
+) -> None:
+    """Spark begins a partition at 0 that its last batch does not have. The batches are of one query."""
+    lake.every_s, write = 1.0, lake.sink.write
+    logs = lake.topics.logs = {ORDERS: (0, 5), hidden: (0, 3)}
+    looks = [{ORDERS: (0, 6)}, {ORDERS: (0, 7), hidden: (0, 4)}]
+
+    def written(records: Any, batch: int, *rest: Any) -> int:
+        if batch == 3:
+            raise Killed
+        count = write(records, batch, *rest)
+        lake.topics.logs = looks[batch] if batch < len(looks) else {ORDERS: (0, 8), hidden: (0, 5)}
+        return count
+
+    vars(lake.sink)["write"] = written
+    with pytest.raises(Killed):
+        lake.run(failOnDataLoss="false")
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(hidden)) == (list(range(7)), [0, 1, 2, 3])
+    assert f"archive: {hidden} goes on at offset 3, up to which it was archived before" in lake.lines
+    assert logs.keys() == {ORDERS, hidden}
+
+
+@pytest.mark.parametrize("may_skip", [True, False])
+@pytest.mark.parametrize("back", [SECOND, OTHER])
+def test_a_partition_that_is_back_goes_on_where_it_was_left(
+    lake: Archive, back: TopicPartition, may_skip: bool
+) -> None:
+    """A topic was left out, or a partition hidden, in a run before. What the log has lost meanwhile is a loss."""
+    lake.topics.logs = {ORDERS: (0, 5), back: (0, 3)}
     lake.run()
-    both, lake.topics = lake.topics, ModelTopics(orders0=(0, 8))
+    lake.topics.logs = {ORDERS: (0, 8)}
     lake.run(failOnDataLoss="false")
-    job, lake.topics = lake.job(failOnDataLoss="false"), both
-    vars(job).update(_manifest=read_manifest(lake.checkpoint), _cluster=both)
-    plan(lake.checkpoint, 2, {ORDERS: 9, OTHER: 3})
-    with pytest.raises(StateConflict, match="others was archived before, and then left out: .* archived twice"):
-        job._write(Ranges({ORDERS: (8, 9), OTHER: (0, 3)}), 2)  # type: ignore[arg-type]
-    assert lake.sink.offsets(OTHER) == [0, 1, 2]
+    lake.topics.logs = {ORDERS: (0, 8), back: (2, 6)}
+    lake.run()
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(back)) == (list(range(8)), list(range(6)))
+    lake.topics.logs = {ORDERS: (0, 9)}
+    lake.run(failOnDataLoss="false")
+    lake.topics.logs = {ORDERS: (0, 9), back: (8, 10)}
+    job, found = lake.job(failOnDataLoss="false" if may_skip else "true"), list(range(6))
+    if may_skip:
+        job.run()
+        skipped, found = [each.sentence() for each in job.skipped], [*found, 8, 9]
+        assert skipped == [f"{back}: the topic had deleted the offsets 6 to 7 before they were archived"]
+    else:
+        with pytest.raises(RecordsLost, match=f"{back}: the offsets 6 to 7 are deleted, and the log begins at 8"):
+            job.run()
+    assert lake.sink.offsets(back) == found
+
+
+def test_a_batch_of_before_that_begins_a_hidden_partition_at_0_is_planned_again(lake: Archive) -> None:
+    """A released version has planned the batch, and was killed."""
+    lake.topics.logs = {ORDERS: (0, 5), SECOND: (0, 3)}
+    lake.run()
+    lake.topics.logs = {ORDERS: (0, 6)}
+    lake.run(failOnDataLoss="false")
+    plan(lake.checkpoint, 2, {ORDERS: 7, SECOND: 4})
+    lake.topics.logs = {ORDERS: (0, 7), SECOND: (0, 5)}
+    lake.run()
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(SECOND)) == (list(range(7)), list(range(5)))
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_the_plan_before_a_left_batch_is_mended_without_a_topic_that_the_batch_lacks(lake: Archive, fails: str) -> None:
+    """The topic was left out, and is given again."""
+    lake.topics.logs = {ORDERS: (0, 5), OTHER: (0, 3)}
+    lake.run()
+    lake.topics.logs = {ORDERS: (0, 6)}
+    lake.run(failOnDataLoss="false")
+    ends, ranges = lake.sink.batches[1]
+    lake.sink.batches[1] = merged_ends([lake.sink.batches[0][0], ends]), ranges  # as a sum of commits has them
+    lake.topics.logs = {ORDERS: (0, 7)}
+    lake.kill_in_batch()
+    lake.damage("offsets/1", b"")
+    lake.topics.logs = {ORDERS: (0, 8), OTHER: (0, 4)}
+    lake.run(failOnDataLoss=fails)
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(OTHER)) == (list(range(8)), list(range(4)))
 
 
 def move(lake: Archive, place: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs import small_files
 from pykbroker.pipeline.jobs.commits import (
@@ -24,10 +25,12 @@ from pykbroker.pipeline.jobs.commits import (
     ArchiveCommit,
     ArchiveCommits,
     ArchivedRange,
+    archived_ends,
     require_same_ends,
     summed,
 )
 from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day
+from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import LocalStorage
 from tests.unit.pipeline.jobs.crashes import CRASHES, OPERATIONS_MAX
 
@@ -267,11 +270,13 @@ def test_a_damaged_commit_is_named(tmp_path: Path) -> None:
 def test_a_batch_with_other_ends_than_before_is_refused() -> None:
     ends = {"orders": {"0": 5}}
     require_same_ends(1, ends, dict(ends), "/lake")
-    require_same_ends(1, {**ends, "left-out": {"0": 1}}, ends, "/lake")
+    require_same_ends(1, {"orders": {"0": 5, "1": 7}, "left-out": {"0": 1}}, ends, "/lake")
     with pytest.raises(StateConflict, match="older than the archive"):
         require_same_ends(1, ends, {**ends, "new": {"0": 1}}, "/lake")
     with pytest.raises(StateConflict, match="older than the archive"):
         require_same_ends(1, ends, {"orders": {"0": 6}}, "/lake")
+    with pytest.raises(StateConflict, match="older than the archive"):
+        require_same_ends(1, ends, {"orders": {"0": 5, "1": 0}}, "/lake")
 
 
 def test_a_summary_knows_the_batches_that_it_contains(tmp_path: Path) -> None:
@@ -294,9 +299,20 @@ def test_commits_are_summed_by_partition() -> None:
     assert summed([]) == ArchiveCommit(-1, {}, [])
 
 
-def test_the_ends_of_a_topic_that_is_left_out_are_kept() -> None:
-    commits = [ArchiveCommit(0, {}, [], {"t": {"0": 4}, "u": {"0": 7}}), ArchiveCommit(1, {}, [], {"t": {"0": 5}})]
-    assert summed(commits).ends == {"t": {"0": 5}, "u": {"0": 7}}
+def test_the_ends_of_partitions_that_are_left_out_are_kept() -> None:
+    ends: list[Ends] = [{"t": {"0": 4, "1": 3}, "u": {"0": 7}}, {"t": {"0": 5}}]
+    commits = [ArchiveCommit(batch, {}, [], each) for batch, each in enumerate(ends)]
+    assert summed(commits).ends == {"t": {"0": 5, "1": 3}, "u": {"0": 7}}
+    assert ends == [{"t": {"0": 4, "1": 3}, "u": {"0": 7}}, {"t": {"0": 5}}]
+
+
+def test_records_prove_how_far_partitions_are_archived_that_ends_of_before_lack() -> None:
+    ranges = [ArchivedRange("t", 0, 0, 3, 4), ArchivedRange("t", 0, 4, 7, 4, 5), ArchivedRange("t", 1, 2, 2, 1)]
+    assert archived_ends({"t": {"0": 9}, "u": {"0": 0}}, ranges) == {
+        TopicPartition("t", 0): 9,
+        TopicPartition("t", 1): 3,
+        TopicPartition("u", 0): 0,
+    }
 
 
 def test_a_commit_of_before_ends_is_read() -> None:
