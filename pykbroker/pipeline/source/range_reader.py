@@ -13,7 +13,7 @@ from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.errors import ConsumerTimeout, OffsetsOutOfRange
 from pykbroker.pipeline.source import deletions
-from pykbroker.pipeline.source.deletions import AbsenceCount
+from pykbroker.pipeline.source.deletions import AbsenceCount, of_existing
 from pykbroker.pipeline.source.errors import ReadStalled, report_losses
 from pykbroker.pipeline.source.offset_ranges import TaskRange
 from pykbroker.pipeline.source.portions import portions
@@ -111,24 +111,26 @@ class RangeReader:
     def _without_progress(self, position: int) -> int:
         """Return where to go on after a poll that has timed out. Raise ReadStalled if the log has the position."""
         try:
-            first, last = self._offsets_of_log(LOG_S_MAX)
+            log = self._offsets_of_log(LOG_S_MAX)
         except ConsumerTimeout:
             what = "No broker says which offsets the log has."
         else:
-            if not first <= position < last:
-                return self._after_loss(position, (first, last))
-            what = f"The log has the offsets [{first}, {last})."
+            if log is None or not log[0] <= position < log[1]:
+                return self._after_loss(position, log)
+            what = f"The log has the offsets [{log[0]}, {log[1]})."
         raise ReadStalled(
             f"{self._range.partition}: Cannot fetch record for offset {position} in "
             f"{int(self._options.poll_timeout_s * 1000)} milliseconds. {what} Check the broker, or raise the option "
             "kafkaConsumer.pollTimeoutMs."
         )
 
-    def _after_loss(self, position: int, log: tuple[int, int]) -> int:
+    def _after_loss(self, position: int, log: tuple[int, int] | None) -> int:
         """Return the next offset of the range that the log has, or its end if it has none, and seek to it.
 
         Raise DataLoss unless `failOnDataLoss` is false, or the range starts at the start of the log.
         """
+        if log is None:
+            return self._after_deletion(position)
         first, last = log
         partition, end, hosted = self._range.partition, self._range.end, self._hosted
         if not (self._range.is_earliest and position == self._range.start < first):
@@ -140,15 +142,16 @@ class RangeReader:
         hosted.ask(hosted.calls.seek, partition, found)
         return found
 
-    def _offsets_of_log(self, timeout_s: float = math.inf) -> tuple[int, int]:
-        """Return the first offset of the log, and its end. Raise ConsumerTimeout."""
+    def _offsets_of_log(self, timeout_s: float = math.inf) -> tuple[int, int] | None:
+        """Return the first offset of the log, and its end, or None if it is deleted. Raise ConsumerTimeout."""
         partition, hosted = self._range.partition, self._hosted
 
-        async def ends() -> tuple[int, int]:
-            first = await hosted.calls.beginning_offsets([partition])
-            return first[partition], (await hosted.calls.end_offsets([partition]))[partition]
+        async def ends() -> tuple[int, int] | None:
+            first, _ = await of_existing(hosted.shell, hosted.calls.beginning_offsets, [partition])
+            last, _ = await of_existing(hosted.shell, hosted.calls.end_offsets, list(first))
+            return (first[partition], last[partition]) if last else None
 
-        found: tuple[int, int] = hosted.ask(ends, timeout_s=timeout_s)
+        found: tuple[int, int] | None = hosted.ask(ends, timeout_s=timeout_s)
         return found
 
 

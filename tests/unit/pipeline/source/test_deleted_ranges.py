@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykbroker.core.consumer.errors import ConsumerTimeout
+from pykbroker.core.consumer.errors import ConsumerTimeout, OffsetsOutOfRange
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka import KafkaProducer
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster
@@ -28,6 +28,7 @@ from wire.messages.metadata import MetadataResponsePartition, MetadataResponseTo
 pytest.importorskip("pyarrow")
 
 SLOW_S = 30.0
+DELETED = TopicPartition("out", 0)
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,24 @@ def test_a_deleted_partition_is_data_loss_within_seconds(broker: RunningBroker, 
         list(read_range(deleted, options(broker, name)))
     assert list(read_range(deleted, options(broker, name, failondataloss="false"))) == []
     assert time.monotonic() - begun < SLOW_S  # the time-outs of a consumer alone take 180 s
+
+
+def test_a_partition_that_is_deleted_while_lost_records_are_looked_for_is_data_loss_within_seconds(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_range(_: RangeReader) -> int:
+        raise OffsetsOutOfRange({DELETED: 3}, "out of range")
+
+    monkeypatch.setattr(RangeReader, "_polled", out_of_range)
+    begun = time.monotonic()
+    with pytest.raises(DataLoss, match=r"offset \[3, 10\) for topic partition out-0\. The partition was deleted\."):
+        list(read_range(TaskRange(DELETED, 3, 10), options(broker, "out")))
+    reader = RangeReader(TaskRange(DELETED, 3, 10), options(broker, "out", failondataloss="false"))
+    try:
+        assert reader._without_progress(3) == 10
+    finally:
+        reader.close()
+    assert time.monotonic() - begun < SLOW_S  # the time-out of a consumer is 60 s
 
 
 def test_a_partition_that_is_deleted_while_a_query_is_planned_is_data_loss_within_seconds(
