@@ -14,6 +14,7 @@ from pykbroker.pipeline.jobs.archived_files import TOPIC, ArchivedFile, damages,
 from pykbroker.pipeline.jobs.commits import (
     CHECKPOINT,
     READ_ATTEMPTS,
+    STAGING,
     ArchiveCommits,
     ArchivedRange,
     BatchSpan,
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 SETTLING_S, SETTLING_ATTEMPTS = 0.5, 6
+"""The seconds between two looks at an archive, and the looks in a row that find other commits than the one before."""
+STILL_LOOKS = 20
+"""The looks after which a batch that is half there is one of a killed run: none of its files has moved for 10 s."""
+LOOKS_MAX = 1200
+"""The looks at an archive of which a running job commits one batch after the other: 10 minutes."""
 
 
 class ArchiveClaims(NamedTuple):
@@ -201,22 +207,29 @@ def settled_files(
     """Return claims and the files with their records, looked up again while a run commits a batch or merges files.
 
     Files are listed after the claims are read. Otherwise the files of a batch that is committed in between would be
-    missing. Raise PipelineError if damages may be those of a run that replaces files again and again.
+    missing. A batch that is half there is waited for as long as its run is at work, which moves staged files. Raise
+    PipelineError if damages may be those of a run that replaces files again and again.
     """
-    for attempt in range(SETTLING_ATTEMPTS):
-        if attempt:
+    unsettled, still, before = 0, 0, None
+    for look in range(LOOKS_MAX):
+        if look:
             time.sleep(SETTLING_S)
             claims = claims_of(archive)
         found = look_up(archive, claims, topics)
         is_settled = (not found.damages and not claims.unproven) or claims_of(archive) == claims
         if is_settled and not claims.is_pending:
+            return claims, found
+        now = claims, archive.files(STAGING)
+        still, before = still + 1 if now == before else 0, now
+        if is_settled and still == STILL_LOOKS:
+            return claims, found
+        unsettled = 0 if is_settled else unsettled + 1
+        if unsettled == SETTLING_ATTEMPTS:
             break
-    if not is_settled:
-        raise PipelineError(
-            f"{archive.directory} changes faster than it is read: try again, or stop the run of `pykbroker pipeline "
-            "archive` first"
-        )
-    return claims, found
+    raise PipelineError(
+        f"{archive.directory} changes faster than it is read: try again, or stop the run of `pykbroker pipeline "
+        "archive` first"
+    )
 
 
 def look_up(archive: Storage, claims: ArchiveClaims, topics: Collection[str] = ()) -> FoundFiles:

@@ -398,10 +398,10 @@ def test_a_run_that_cannot_write_stops_and_the_next_one_completes_it(
         patched.setattr(Path, "rename", full)
         with pytest.raises(PipelineError, match="No space left on device"):
             archives.archive(source, "lake")
+    monkeypatch.setattr(archived, "SETTLING_S", 0.01)
     report = archives.verify(source, "lake")
     assert report.exit_code == ExitCode.LOSS
     assert any("a batch is only half in the archive" in line for line in archives.lines)
-    monkeypatch.setattr(archived, "SETTLING_S", 0.01)
     lake, say = archives.path("lake"), archives.lines.append
     with pytest.raises(PipelineError, match="has a batch that is half written"):
         compact(archives.session, CompactSettings(lake, archives.path("state")), say)

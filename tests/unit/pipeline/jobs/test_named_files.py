@@ -57,6 +57,7 @@ def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(small_files, "FILES_MIN", 2)
     monkeypatch.setattr(archived, "SETTLING_S", 0)
+    monkeypatch.setattr(archived, "STILL_LOOKS", 2)
 
 
 def content(path: Path) -> ArchivedFile:
@@ -343,6 +344,60 @@ def test_a_reader_that_never_has_the_files_gives_up(tmp_path: Path, reading: Rea
     with pytest.raises(FileNotFoundError):
         reading.with_archive(use)
     assert len(uses) == READ_ATTEMPTS
+
+
+class Pending:
+    """An archive with a batch that is half there. Each look at it may make a step of its run."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, looks_of_a_step: int) -> None:
+        run(directory)
+        self.archive, self.looks, self._looks_of_a_step = LocalStorage(directory), 0, looks_of_a_step
+        self._commits, kept = ArchiveCommits(self.archive), list[ArchiveCommit]()
+        with monkeypatch.context() as unfinished:
+            unfinished.setattr(self._commits, "_complete", kept.append)
+            write_batch(self._commits, directory, BATCHES)
+        [self._commit] = kept
+        self._left = list(self._commit.moves().items())
+        monkeypatch.setattr(archived, "time", SimpleNamespace(sleep=self._look))
+
+    def _look(self, _: float) -> None:
+        self.looks += 1
+        if self.looks % self._looks_of_a_step == 0:
+            if self._left:
+                self.archive.rename(*self._left.pop())
+            else:
+                self._commits._complete(self._commit)
+
+    def settled(self) -> tuple[ArchiveClaims, FoundFiles]:
+        return settled_files(self.archive, claims_of(self.archive))
+
+
+def test_a_run_that_moves_files_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pending = Pending(tmp_path, monkeypatch, archived.STILL_LOOKS)
+    claims, found = pending.settled()
+    assert (claims.is_pending, pending.looks) == (False, (FILES + 1) * archived.STILL_LOOKS)
+    assert len(records_of(tmp_path, found.paths)) == (BATCHES + 1) * FILES * FILE_RECORDS
+
+
+def test_a_run_that_moves_no_file_for_a_while_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pending = Pending(tmp_path, monkeypatch, archived.STILL_LOOKS + 1)
+    claims, found = pending.settled()
+    assert (claims.is_pending, pending.looks) == (True, archived.STILL_LOOKS)
+    with pytest.raises(PipelineError, match="has a batch that is half written"):
+        require_settled(ArchivedRecords(claims, None, found.damages), "lake")  # type: ignore[arg-type]
+
+
+def test_an_archive_of_which_each_look_finds_half_a_batch_is_not_read_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path)
+    claims = claims_of(LocalStorage(tmp_path))
+    looks = [claims._replace(is_pending=True, ends={ORDERS: end}) for end in range(3)]
+    monkeypatch.setattr(archived, "LOOKS_MAX", len(looks))
+    monkeypatch.setattr(archived, "claims_of", lambda _: looks.pop())
+    with pytest.raises(PipelineError, match="changes faster than it is read"):
+        settled_files(LocalStorage(tmp_path), looks.pop())
+    assert looks == []
 
 
 def test_damages_of_an_archive_that_never_settles_are_no_losses(
