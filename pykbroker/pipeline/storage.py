@@ -27,6 +27,8 @@ KEEPS_ETAGS = "fs.capability.etags.preserved.in.rename"
 """A capability of stores that have real directories, such as Azure's with a hierarchical namespace."""
 LEFT_S_MIN = 24 * 3600
 """The time without a change after which staged files are of a run that has ended, where no lock tells it."""
+LOCK_ATTEMPTS = 5
+"""The attempts to lock a file that its last holder deletes at the same time."""
 VANISHED, LISTINGS_MAX = "FileNotFoundException", 5
 """The exception of Hadoop about a directory that is deleted while it is listed, and the number of listings then."""
 MOUNTS, OCTAL = Path("/proc/self/mountinfo"), re.compile(r"\\([0-7]{3})")
@@ -108,7 +110,10 @@ class Storage(Protocol):
         """Give a directory the mode of that of another storage, and its owner where this process may do so."""
 
     def lock(self, name: str) -> AbstractContextManager[None]:
-        """Hold a lock file for a block. Raise StateConflict if another process of this machine holds it."""
+        """Hold a lock file for a block. Raise StateConflict if another process of this machine holds it.
+
+        At the end, the file is deleted, and so are the directories that were made for it and are empty.
+        """
 
 
 def literal(path: str) -> str:
@@ -316,20 +321,36 @@ class LocalStorage:
     def lock(self, name: str) -> Iterator[None]:
         path = self._root / name
         with failures(path):
-            local_files.make(path.parent)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            made = [each for each in path.parents if not each.exists()]
+            descriptor = self._locked(path)
         try:
-            with failures(path):
-                text = f"another process is working on {self._root} now: wait for its end, or stop it first"
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise StateConflict(text) from None
-                if not path.exists() or not os.path.samestat(os.fstat(descriptor), path.stat()):
-                    raise StateConflict(text)  # its holder has deleted it, and another one may have made a new one
             yield
         finally:
+            with suppress(OSError):
+                path.unlink()
             os.close(descriptor)
+            for each in made:
+                with suppress(OSError):  # it is not empty
+                    each.rmdir()
+
+    def _locked(self, path: Path) -> int:
+        """Return the descriptor of a lock file that this process holds. Its holder deletes the file at the end."""
+        for _ in range(LOCK_ATTEMPTS):
+            local_files.make(path.parent)
+            with suppress(FileNotFoundError):  # the last holder has deleted the directory
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if os.path.samestat(os.fstat(descriptor), path.stat()):
+                        return descriptor
+                except BlockingIOError:
+                    os.close(descriptor)
+                    break
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                os.close(descriptor)
+        raise StateConflict(f"another process is working on {self._root} now: wait for its end, or stop it first")
 
 
 def write_file(place: str | Path, content: bytes) -> None:

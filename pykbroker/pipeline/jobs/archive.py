@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
-from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, OWNER, require_same_ends
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory, require_location
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
@@ -184,7 +184,7 @@ class ArchiveJob:
         if not facts.topic_ids:
             raise PipelineError(f"no topic of cluster {facts.cluster_id} matches {self._settings.source.pattern!r}")
         self._sink.require_archive()
-        with self._checkpoint.lock(LOCK), self._target_lock():
+        with self._target_lock(), self._checkpoint.lock(LOCK):
             found = self._earlier(facts.cluster_id)
             if self._settings.is_moved:
                 self._require_moved(found)
@@ -206,25 +206,14 @@ class ArchiveJob:
             self._sink.tidy()
             self._sink.close()
 
-    @contextmanager
-    def _target_lock(self) -> Iterator[None]:
+    def _target_lock(self) -> AbstractContextManager[None]:
         """Keep other runs out of an archive of files, whatever checkpoint they have, also before it has an owner.
 
-        A table has one commit at a time. A run that is refused leaves nothing where there is no archive.
+        A table has one commit at a time.
         """
         if self._target is None or self._settings.format == "iceberg":
-            yield
-            return
-        is_there = self._target.exists()
-        with self._target.lock(f"{OWN}{LOCK}"):
-            try:
-                yield
-            finally:
-                if not self._target.exists(OWNER):
-                    self._target.delete(f"{OWN}{LOCK}")
-                    self._target.delete_empty(OWN.rstrip("/"))
-                    if not is_there:
-                        self._target.delete_empty()
+            return nullcontext()
+        return self._target.lock(f"{OWN}{LOCK}")
 
     def _earlier(self, cluster_id: str) -> RunManifest | None:
         """Return the manifest of an earlier run of the job with the cluster, or None without one."""

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from pykbroker.pipeline import storage as storage_module
 from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
 from pykbroker.pipeline.storage import (
     LISTINGS_MAX,
+    LOCK_ATTEMPTS,
     HadoopStorage,
     LocalStorage,
     StoredFile,
@@ -395,16 +397,42 @@ def test_a_lock_has_one_holder_until_its_process_ends(storage: LocalStorage) -> 
             assert storage.exists("lock")
 
 
-def test_a_lock_that_is_deleted_meanwhile_is_not_held(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    flock = fcntl.flock
+@pytest.mark.parametrize("deletions", [1, LOCK_ATTEMPTS - 1, LOCK_ATTEMPTS])
+def test_a_lock_that_its_last_holder_deletes_meanwhile_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletions: int
+) -> None:
+    """The holder also deletes the directories that it has made."""
+    storage, flock, left = LocalStorage(tmp_path / "new"), fcntl.flock, [None] * deletions
 
     def deleting(descriptor: int, operation: int) -> None:
-        storage.delete("lock")
+        if left:
+            left.pop()
+            storage.delete()
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", deleting)
-    with pytest.raises(StateConflict, match="another process is working on"), storage.lock("lock"):
-        raise AssertionError("the lock is held")
+    if deletions == LOCK_ATTEMPTS:
+        with pytest.raises(StateConflict, match="another process is working on"), storage.lock("lock"):
+            raise AssertionError("the lock is held")
+    else:
+        with storage.lock("lock"):
+            assert storage.exists("lock")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_lock_leaves_nothing_that_it_has_made(tmp_path: Path, fails: bool) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("new/lake", "there"):
+        with suppress(StateConflict), LocalStorage(tmp_path / name).lock("own/lock"):
+            if fails:
+                raise StateConflict("refused")
+    with LocalStorage(tmp_path / "used").lock("own/lock"):
+        (tmp_path / "used/file").touch()
+    assert sorted(each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*")) == [
+        "there",
+        "used",
+        "used/file",
+    ]
 
 
 @pytest.mark.parametrize(
