@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -73,12 +73,23 @@ def replace(path: Path, name: Path, content: bytes, place: Callable[[Path, Path]
     sync(path.parent)
 
 
-def make(path: Path) -> None:
-    """Make a directory and those above it that are missing, so that their names are durable."""
+def make(path: Path) -> list[Path]:
+    """Make a directory and those above it that are missing, so that their names are durable.
+
+    Return those that were missing, the lowest one first.
+    """
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for each in missing:
         sync(each.parent)
+    return missing
+
+
+def delete_empty(made: Iterable[Path]) -> None:
+    """Delete directories that `make` has made, as far as they are empty."""
+    for each in made:
+        with suppress(OSError):
+            each.rmdir()
 
 
 def move_across(source: Path, target: Path) -> None:

@@ -224,8 +224,7 @@ class LocalStorage:
                 path.unlink(missing_ok=True)
 
     def delete_empty(self, name: str = "") -> None:
-        with suppress(OSError):
-            (self._root / name).rmdir()
+        local_files.delete_empty([self._root / name])
 
     def delete_leftovers(self, name: str, pattern: re.Pattern[str]) -> None:
         directory, found = self._root / name, list[str]()
@@ -321,7 +320,7 @@ class LocalStorage:
     def lock(self, name: str) -> Iterator[None]:
         path = self._root / name
         with failures(path):
-            made = [each for each in path.parents if not each.exists()]
+            made = local_files.make(path.parent)
             descriptor = self._locked(path)
         try:
             yield
@@ -329,9 +328,7 @@ class LocalStorage:
             with suppress(OSError):
                 path.unlink()
             os.close(descriptor)
-            for each in made:
-                with suppress(OSError):  # it is not empty
-                    each.rmdir()
+            local_files.delete_empty(made)
 
     def _locked(self, path: Path) -> int:
         """Return the descriptor of a lock file that this process holds. Its holder deletes the file at the end."""

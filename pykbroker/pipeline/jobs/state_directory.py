@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import msgspec
 
+from pykbroker.pipeline import local_files
 from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
 from pykbroker.pipeline.jobs.state_owner import (
     STAGING_SUFFIX,
@@ -81,6 +82,7 @@ class StateSwap:
     def __init__(self, target: LocalStorage, staging: LocalStorage) -> None:
         self._target, self._staging, self._run = target, staging, uuid4().hex[:8]
         self._lock: int | None = None
+        self._made: list[Path] = []
         self._is_marked = self._keeps_new = False
 
     @property
@@ -92,7 +94,9 @@ class StateSwap:
         """Lock the target, check that it may be replaced, and delete what an earlier run left beside it."""
         if what := self._target.cannot_be_renamed():
             raise StateConflict(f"{self._target.directory} is {what}, which a new state cannot replace: {BELOW}")
-        self._lock = _locked(Path(self._staging.directory))
+        with failures(self._staging.directory):
+            self._made = local_files.make(Path(self._staging.directory))
+        self._lock = _locked(Path(self._staging.directory), self._made)
         self._mark()
         require_owned(self._target, owner)
         for name in OWN:
@@ -122,7 +126,7 @@ class StateSwap:
             try:
                 if self._is_marked and not self._keeps_new:
                     self._tidy()
-                self._staging.delete_empty()
+                local_files.delete_empty([Path(self._staging.directory), *self._made])
             finally:
                 os.close(self._lock)
                 self._lock = None
@@ -176,10 +180,12 @@ def is_marked(staging: Storage) -> bool:
     return found.files == [NEW]
 
 
-def _locked(directory: Path) -> int:
-    """Return the descriptor of a directory that this process has locked. Raise StateConflict if another one has."""
+def _locked(directory: Path, made: Iterable[Path]) -> int:
+    """Return the descriptor of a directory that this process has locked. Raise StateConflict if another one has.
+
+    `made` are the directories that this process has made for it.
+    """
     with failures(directory):
-        directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,8 +195,7 @@ def _locked(directory: Path) -> int:
         pass
     except OSError as error:
         os.close(descriptor)
-        with suppress(OSError):
-            directory.rmdir()
+        local_files.delete_empty([directory, *made])
         raise PipelineError(f"{directory} cannot be locked: {error.strerror}: {ADVICE}") from error
     os.close(descriptor)
     raise StateConflict(f"another run is writing the state beside {directory}: wait for its end")

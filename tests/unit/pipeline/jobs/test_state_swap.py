@@ -68,7 +68,14 @@ def test_a_file_system_without_locks_is_named_as_that(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr("fcntl.flock", flock)
     with pytest.raises(PipelineError, match=r"state\.staging cannot be locked: Bad file descriptor.*choose a local"):
-        run(tmp_path / "state", NEW)
+        run(tmp_path / "new/state", NEW)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_run_that_writes_nothing_leaves_no_directory(tmp_path: Path) -> None:
+    swap = StateSwap(LocalStorage(tmp_path / "a/b/state"), LocalStorage(tmp_path / "a/b/state.staging"))
+    swap.open(OWNER)
+    swap.close()
     assert not any(tmp_path.iterdir())
 
 
