@@ -134,7 +134,12 @@ def session_options(command: F) -> F:
     """Add the options of a session that reads no topics, and of the report, to a command."""
     for option in reversed(
         (
-            click.option("--master", default="local[*]", show_default=True, help="The master of Spark."),
+            click.option(
+                "--master",
+                default="",
+                show_default="that of Spark's own settings, or local[*]",
+                help="The master of Spark.",
+            ),
             click.option(
                 "--spark",
                 "conf",

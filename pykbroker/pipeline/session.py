@@ -24,7 +24,7 @@ from pykbroker.pipeline.jars import artifact, connector_package, missing_package
 from pykbroker.pipeline.java import require_java
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.source.registration import register
-from pykbroker.pipeline.spark_defaults import LOCAL, SUBMITTED, lacking_defaults
+from pykbroker.pipeline.spark_defaults import LOCAL, MASTER, SUBMITTED, expected_master, lacking_defaults
 from pykbroker.pipeline.spark_errors import explained, tolerating_end, trace
 from pykbroker.pipeline.times import has_unreadable_time
 
@@ -43,11 +43,13 @@ GIVE_JARS = ". Give them with --spark spark.jars=PATH,... instead"
 class SessionSettings(msgspec.Struct, frozen=True):
     """The settings of a session. `packages` are Maven coordinates beside that of the connector.
 
+    Without a `master`, that of Spark's own settings is taken, or local[*].
+
     With `runs_python`, the tasks of the job run functions of this package, so executors of a cluster need it. So do
     tasks that read topics with the connector "python", but not those of a job without `reads_topics`.
     """
 
-    master: str = "local[*]"
+    master: str = ""
     connector: Literal["auto", "jvm", "python"] = "auto"
     conf: Mapping[str, str] = {}
     packages: tuple[str, ...] = ()
@@ -204,8 +206,9 @@ def start(settings: SessionSettings, extra: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     is_submitted = SUBMITTED in os.environ
-    conf = {**({} if is_submitted else {"spark.master": settings.master}), **settings.conf, **extra}
-    is_here = not is_submitted and conf["spark.master"].startswith("local")
+    master = {MASTER: settings.master} if settings.master and not is_submitted else {}
+    conf = {**settings.conf, **extra, **master}
+    is_here = not is_submitted and expected_master(conf).startswith("local")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_here:
         os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])

@@ -7,9 +7,13 @@ A JVM that runs has all of that together. Only the size of its heap must be know
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +40,48 @@ DEFAULTS = {
     "spark.hadoop.parquet.page.size.row.check.min": "10",
     "spark.hadoop.parquet.block.size.row.check.min": "10",
 }
+
+
+MASTER, DEFAULT_MASTER = "spark.master", "local[*]"
+DEFAULTS_FILE = "spark-defaults.conf"
+ENTRY = re.compile(r"\s*(?P<key>[^\s=:#!][^\s=:]*)(?:\s*[=:]\s*|\s+)(?P<value>\S*)\s*")
+"""A line of a file with settings of Spark."""
+
+
+def expected_master(conf: Mapping[str, str]) -> str:
+    """Return the master that a JVM with some settings takes, in the order of `spark-submit`.
+
+    The settings come first, then the arguments in PYSPARK_SUBMIT_ARGS, the file with Spark's defaults, and MASTER.
+    """
+    text = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    parts = (each.split("=", 1) if each.startswith("--") else [each] for each in shlex.split(text))
+    arguments = list(pairwise(part for each in parts for part in each))
+    options = dict(arguments)
+    given = dict(value.partition("=")[::2] for name, value in arguments if name in ("--conf", "-c"))
+    file = options.get("--properties-file")
+    places: tuple[Callable[[], str | None], ...] = (
+        lambda: conf.get(MASTER),
+        lambda: options.get("--master"),
+        lambda: given.get(MASTER),
+        lambda: file_settings(Path(file) if file else defaults_file()).get(MASTER),
+        lambda: os.environ.get("MASTER"),
+    )
+    return next((found for place in places if (found := place())), DEFAULT_MASTER)
+
+
+def defaults_file() -> Path:
+    """Return the file with the defaults that a user has for Spark."""
+    from pyspark import find_spark_home
+
+    home: Any = find_spark_home
+    directory = os.environ.get("SPARK_CONF_DIR")
+    return (Path(directory) if directory else Path(home._find_spark_home(), "conf")) / DEFAULTS_FILE
+
+
+def file_settings(path: Path) -> dict[str, str]:
+    """Return the settings in a file of Java's properties whose values have no spaces, or nothing without a file."""
+    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+    return {found["key"]: found["value"] for line in lines if (found := ENTRY.fullmatch(line))}
 
 
 def lacking_defaults(conf: Mapping[str, str], *, is_here: bool) -> dict[str, str]:

@@ -25,7 +25,7 @@ from pykbroker.pipeline.session import (
     open_session,
     pipeline_session,
 )
-from pykbroker.pipeline.spark_defaults import SUBMITTED
+from pykbroker.pipeline.spark_defaults import DEFAULT_MASTER, SUBMITTED
 
 KAFKA, ICEBERG = session.PROVIDER, session.CLASSES["iceberg-spark-runtime"]
 PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
@@ -34,7 +34,7 @@ PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
 class FakeSpark:
     """A session with some classes. `stops` counts the calls of `stop`."""
 
-    def __init__(self, classes: Iterable[str], master: str = "local[*]") -> None:
+    def __init__(self, classes: Iterable[str], master: str = DEFAULT_MASTER) -> None:
         self.classes, self.stops = set(classes), 0
         self.master = master
 
@@ -76,7 +76,7 @@ class Machine:
         names = extra.get("spark.jars.packages", "") + settings.conf.get("spark.jars", "")
         classes = {KAFKA: "spark-sql-kafka", ICEBERG: "iceberg-spark-runtime"}
         found = [name for name, artifact in classes.items() if artifact in names]
-        return FakeSpark([*found, *self.given], settings.master)
+        return FakeSpark([*found, *self.given], settings.master or DEFAULT_MASTER)
 
     def _register(self, _: object) -> None:
         self.registered += 1

@@ -16,15 +16,19 @@ from pykbroker.pipeline import spark_defaults
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.session import SessionSettings, start
 from pykbroker.pipeline.spark_defaults import (
+    DEFAULT_MASTER,
     DEFAULTS,
     DRIVER_MEMORY,
     LOCAL,
+    MASTER,
     MEMORY_VARIABLES,
     PROGRESS,
+    file_settings,
     lacking_defaults,
     prefer,
 )
 
+ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 SUBMIT = """#!/bin/sh
 printf '%s\\n' "${SPARK_DRIVER_MEMORY-none}" "$@" >"$SPARK_HOME/launched"
 exit 1
@@ -39,7 +43,7 @@ def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script.write_text(SUBMIT)
     script.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    for name in ("PYSPARK_SUBMIT_ARGS", spark_defaults.SUBMITTED, *MEMORY_VARIABLES):
+    for name in (ARGUMENTS, "SPARK_CONF_DIR", "MASTER", spark_defaults.SUBMITTED, *MEMORY_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     for name in ("_gateway", "_jvm"):
         monkeypatch.setattr(SparkContext, name, None)
@@ -74,18 +78,62 @@ def test_a_launch_leaves_to_the_user_what_files_and_arguments_of_spark_may_set(
 
 
 @pytest.mark.parametrize(
-    ("option", "master", "is_here"), [("local[*]", "spark://host:7077", False), ("spark://host:7077", "local[2]", True)]
+    ("option", "conf", "file", "environment", "master"),
+    [
+        ("spark://option", "local[2]", "local[3]", {}, "spark://option"),
+        ("", "spark://conf", "local[3]", {"MASTER": "local[4]"}, "spark://conf"),
+        ("local[2]", "spark://conf", "spark://file", {ARGUMENTS: "--master yarn pyspark-shell"}, "local[2]"),
+        ("", "", "local[3]", {ARGUMENTS: "--master=yarn -c spark.master=local pyspark-shell"}, "yarn"),
+        ("", "", "local[3]", {ARGUMENTS: "--conf a=b --conf spark.master=yarn pyspark-shell"}, "yarn"),
+        ("", "", "spark://file", {ARGUMENTS: "--verbose pyspark-shell", "MASTER": "local[4]"}, "spark://file"),
+        ("", "", "", {"MASTER": "spark://variable"}, "spark://variable"),
+        ("", "", "", {}, DEFAULT_MASTER),
+    ],
 )
-def test_a_master_among_the_settings_decides_where_the_tasks_run(
-    launched: Path, monkeypatch: pytest.MonkeyPatch, option: str, master: str, is_here: bool
+def test_the_master_is_that_of_the_command_and_otherwise_that_of_spark_submit(
+    launched: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    conf: str,
+    file: str,
+    environment: Mapping[str, str],
+    master: str,
 ) -> None:
-    """Executors of a cluster could not reach a driver at 127.0.0.1."""
-    monkeypatch.setenv("SPARK_LOCAL_IP", "")
+    """Executors of a cluster cannot reach a driver at 127.0.0.1. A master that Spark finds by itself is not given."""
+    for name, value in {"SPARK_LOCAL_IP": "", **environment}.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.delenv("SPARK_LOCAL_IP")
+    if file:
+        (launched.parent / "conf").mkdir()
+        (launched.parent / "conf/spark-defaults.conf").write_text(f"# a file\nspark.x: 1\nspark.master  {file}\n")
     with pytest.raises(PipelineError, match="Spark could not start"):
-        start(SessionSettings(option, conf={"spark.master": master}), {})
-    assert launched.read_text().splitlines()[0] == (DRIVER_MEMORY if is_here else "none")
+        start(SessionSettings(option, conf={MASTER: conf} if conf else {}), {})
+    memory, *arguments = launched.read_text().splitlines()
+    is_here = master.startswith("local")
+    assert memory == (DRIVER_MEMORY if is_here else "none")
     assert os.environ.get("SPARK_LOCAL_IP") == (LOCAL["spark.driver.host"] if is_here else None)
+    given = [each for each in arguments if each.startswith(MASTER) and each not in environment.get(ARGUMENTS, "")]
+    assert given == [f"{MASTER}={master}"] * bool(option or conf)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("spark.master spark://h:7077", "spark://h:7077"),
+        ("  spark.master=spark://h:7077  ", "spark://h:7077"),
+        ("spark.master : local[2]", "local[2]"),
+        ("spark.master\tlocal", "local"),
+        ("# spark.master local", None),
+        ("! spark.master local", None),
+        ("spark.masters local", None),
+        ("", None),
+    ],
+)
+def test_a_setting_of_a_file_is_found_as_java_finds_it(tmp_path: Path, line: str, found: str | None) -> None:
+    path = tmp_path / "spark-defaults.conf"
+    assert file_settings(path) == {}
+    path.write_text(f"\n{line}\nspark.app.name two words\n")
+    assert file_settings(path).get(MASTER) == found
 
 
 @pytest.mark.parametrize("is_here", [True, False])
