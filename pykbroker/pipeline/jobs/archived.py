@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived_files import TOPIC, ArchivedFile, damages, topic_of
+from pykbroker.pipeline.jobs.archived_files import TOPIC, ArchivedFile, add, damages, topic_of
 from pykbroker.pipeline.jobs.commits import (
     CHECKPOINT,
     READ_ATTEMPTS,
@@ -315,10 +315,9 @@ def _with_ranges(claims: ArchiveClaims, sums: Iterable[ArchivedRange]) -> Archiv
     ranges: dict[TopicPartition, ArchivedRange] = {}
     proven: dict[TopicPartition, ArchivedRange] = {}
     for each in sums:
-        key = TopicPartition(each.topic, each.partition)
-        ranges[key] = ranges[key].plus(each) if key in ranges else each
+        add(ranges, each.key, each)
         if each.checksum is not None:
-            proven[key] = each
+            proven[each.key] = each
     return claims._replace(has_sums=True, ranges=ranges, proven=proven)
 
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from typing import Any, TypeVar
 
 import msgspec
 
 from pykbroker.pipeline.storage import StoredFile
 
+Key = TypeVar("Key")
+Range = TypeVar("Range", bound=msgspec.Struct)
+"""A structure with `first`, `last`, `count` and `checksum` of records of one partition."""
 TOPIC = "topic="
 """The beginning of the directories with the files of a topic."""
 
@@ -55,24 +59,30 @@ def topic_of(path: str) -> str:
     return path.partition("/")[0].removeprefix(TOPIC)
 
 
-def added_checksums(one: int | None, other: int | None) -> int | None:
-    """Return the checksum of the records of both, or None if one of them has none."""
-    return None if one is None or other is None else one ^ other
+def added(one: Range, other: Range) -> Range:
+    """Return the range of the records of both, without a checksum if one of them has none."""
+    a: Any = one
+    b: Any = other
+    return msgspec.structs.replace(
+        one,
+        first=min(a.first, b.first),
+        last=max(a.last, b.last),
+        count=a.count + b.count,
+        checksum=None if None in (a.checksum, b.checksum) else a.checksum ^ b.checksum,
+    )
+
+
+def add(sums: dict[Key, Range], key: Key, found: Range) -> None:
+    """Add the range of some records to the sum that has their key, if there is one."""
+    sums[key] = added(sums[key], found) if key in sums else found
 
 
 def summed_contents(files: Iterable[ArchivedFile]) -> list[PartitionContent]:
     """Return what files of one topic have of each partition, sorted."""
     found: dict[int, PartitionContent] = {}
     for each in sorted((part for file in files for part in file.partitions), key=attrgetter("partition")):
-        old = found.get(each.partition)
-        found[each.partition] = each if old is None else _sum(old, each)
+        add(found, each.partition, each)
     return list(found.values())
-
-
-def _sum(one: PartitionContent, other: PartitionContent) -> PartitionContent:
-    first, last = min(one.first, other.first), max(one.last, other.last)
-    checksum = added_checksums(one.checksum, other.checksum)
-    return PartitionContent(one.partition, first, last, one.count + other.count, checksum)
 
 
 def changed(files: Mapping[str, ArchivedFile], changes: Iterable[FileChange]) -> dict[str, ArchivedFile]:

@@ -28,7 +28,8 @@ from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs.archived_files import (
     ArchivedFile,
     FileChange,
-    added_checksums,
+    add,
+    added,
     changed,
     summed_contents,
     topic_of,
@@ -80,11 +81,10 @@ class ArchivedRange(msgspec.Struct, frozen=True):
     count: int
     checksum: int | None = None
 
-    def plus(self, other: ArchivedRange) -> ArchivedRange:
-        """Return the range of the records of both."""
-        first, last = min(self.first, other.first), max(self.last, other.last)
-        checksum = added_checksums(self.checksum, other.checksum)
-        return ArchivedRange(self.topic, self.partition, first, last, self.count + other.count, checksum)
+    @property
+    def key(self) -> TopicPartition:
+        """Return the partition."""
+        return TopicPartition(self.topic, self.partition)
 
     def is_like(self, other: ArchivedRange) -> bool:
         """Whether both have the same offsets, the same number of records and, if both have one, the same checksum."""
@@ -431,16 +431,15 @@ def summed_ranges(ranges: Iterable[ArchivedRange]) -> list[ArchivedRange]:
 
     If a range without a checksum follows others, as after a return to an earlier version, it takes theirs.
     """
-    sums: dict[tuple[str, int], ArchivedRange] = {}
-    without: dict[tuple[str, int], ArchivedRange] = {}
+    sums: dict[TopicPartition, ArchivedRange] = {}
+    without: dict[TopicPartition, ArchivedRange] = {}
     for each in ranges:
-        key = each.topic, each.partition
+        key = each.key
         if each.checksum is None:
-            for before in (sums.pop(key, None), without.get(key)):
-                each = each if before is None else before.plus(each)
-            without[key] = each
+            before = sums.pop(key, None)
+            add(without, key, each if before is None else added(before, each))
         else:
-            sums[key] = sums[key].plus(each) if key in sums else each
+            add(sums, key, each)
     return [found[key] for key in sorted(sums.keys() | without.keys()) for found in (without, sums) if key in found]
 
 
@@ -451,8 +450,7 @@ def archived_ends(ends: Ends, ranges: Iterable[ArchivedRange]) -> dict[TopicPart
     """
     found = by_partition(ends)
     for each in ranges:
-        key = TopicPartition(each.topic, each.partition)
-        found[key] = max(found.get(key, 0), each.last + 1)
+        found[each.key] = max(found.get(each.key, 0), each.last + 1)
     return found
 
 

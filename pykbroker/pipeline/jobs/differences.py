@@ -87,7 +87,7 @@ def read_ranges(records: DataFrame, *, has_checksum: bool = True) -> list[Archiv
 
 def ranges_by_partition(records: DataFrame) -> dict[TopicPartition, ArchivedRange]:
     """Return the records of each partition as one range, without checksums."""
-    return {TopicPartition(each.topic, each.partition): each for each in read_ranges(records, has_checksum=False)}
+    return {each.key: each for each in read_ranges(records, has_checksum=False)}
 
 
 def buckets(records: DataFrame) -> DataFrame:

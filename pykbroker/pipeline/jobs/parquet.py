@@ -107,7 +107,7 @@ class ParquetFiles:
         contents = {name.replace("/part-", f"/batch-{batch}-", 1): file for name, file in written.items()}
         ranges = ranges_of(contents)
         self._target.sync(directory)
-        skipped = check({TopicPartition(each.topic, each.partition): each.first for each in ranges})
+        skipped = check({each.key: each.first for each in ranges})
         self._commits.commit(ArchiveCommit(batch, {}, ranges, ends, skipped, directory, contents))
         self._target.delete(directory)
         return sum(each.count for each in ranges)

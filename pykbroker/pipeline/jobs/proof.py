@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.jobs.archived_files import add
 from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.jobs.differences import RANGES, STRAYED, Difference, range_columns, totals
 from pykbroker.pipeline.times import DAY_MS, date_of, has_day
@@ -47,8 +48,8 @@ def held(rows: Iterable[tuple[Any, ...]]) -> HeldRecords:
     ranges: dict[TopicPartition, ArchivedRange] = {}
     has_strayed = False
     for topic, partition, under, first, last, count, sums, low, high in rows:
-        key, found = TopicPartition(topic, partition), ArchivedRange(topic, partition, first, last, count, sums)
-        ranges[key] = ranges[key].plus(found) if key in ranges else found
+        found = ArchivedRange(topic, partition, first, last, count, sums)
+        add(ranges, found.key, found)
         has_strayed |= not day_text(low) == day_text(high) == under
     return HeldRecords(ranges, has_strayed)
 
@@ -86,7 +87,7 @@ def differing_batches(
     """Return a sentence for each batch of these partitions whose records are others than those of its commit."""
     from pyspark.sql import functions as f
 
-    wanted = [each for each in batches if TopicPartition(each.topic, each.partition) in keys]
+    wanted = [each for each in batches if each.key in keys]
     rows = [
         {"topic": each.topic, "partition": each.partition, "lower": each.first, "upper": each.last + 1}
         for each in wanted

@@ -159,7 +159,7 @@ def claimed_spans(
     """
     ranges = {ArchivedRange(*row[:6]): ArchivedRange(*row[:2], *row[6:]) for row in rows}
     require_claimed(claimed, ranges, settings.archive, settings.topics)
-    return {TopicPartition(each.topic, each.partition): span for each, span in ranges.items() if span.count}
+    return {each.key: span for each, span in ranges.items() if span.count}
 
 
 # ---- what is written where

@@ -34,7 +34,7 @@ def shortfalls(claimed: Claimed, found: Iterable[ArchivedRange], topics: Collect
     """
     if not claimed:
         return []
-    wanted, read = claimed_of(claimed, topics), {TopicPartition(each.topic, each.partition): each for each in found}
+    wanted, read = claimed_of(claimed, topics), {each.key: each for each in found}
     sentences = []
     for key in sorted(wanted.keys() | read.keys()):
         one, two = wanted.get(key), read.get(key)

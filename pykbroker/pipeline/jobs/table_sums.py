@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs.commits import ArchivedRange, summed_ranges
 from pykbroker.pipeline.jobs.differences import read_ranges, within
@@ -77,7 +76,7 @@ def settled_sums(spark: SparkSession, name: str, sums: TableSums, batch: int, en
     """Return sums up to a batch with these ends, of which some batches may not be summed yet."""
     if sums.batch >= batch:
         return sums
-    done = {TopicPartition(each.topic, each.partition): each.last + 1 for each in sums.ranges()}
+    done = {each.key: each.last + 1 for each in sums.ranges()}
     limits = {key: (done.get(key, 0), end) for key, end in by_partition(ends).items()}
     limits = {key: (first, end) for key, (first, end) in limits.items() if first < end}
     return sums.plus(batch, read_ranges(within(with_times(spark.table(name)), limits)) if limits else [])

@@ -9,6 +9,7 @@ import pytest
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.jobs import verify
 from pykbroker.pipeline.jobs.archived import ArchiveClaims
+from pykbroker.pipeline.jobs.archived_files import added
 from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.jobs.proof import (
     NO_DAY,
@@ -56,7 +57,7 @@ def test_batches_with_checksums_are_compared_by_themselves(monkeypatch: pytest.M
     """Partition 0 has batches of an earlier version, and partition 1 has none."""
     before, newer = ArchivedRange("t", 0, 0, 9, 10), ArchivedRange("t", 0, 10, 19, 10, 5)
     other = ArchivedRange("t", 1, 0, 9, 10, 7)
-    ranges, proven = {ONE: before.plus(newer), TWO: other}, {ONE: newer, TWO: other}
+    ranges, proven = {ONE: added(before, newer), TWO: other}, {ONE: newer, TWO: other}
     claims = ArchiveClaims({}, has_sums=True, ranges=ranges, proven=proven, batches=[before, newer])
     limits: list[object] = []
     found = ArchivedRange("t", 0, 10, 19, 10, 4)
@@ -88,7 +89,7 @@ def test_losses_are_as_narrow_as_the_commits() -> None:
 def test_no_difference_is_without_a_sentence() -> None:
     """A record is forged between two batches, at the offset of a marker."""
     batches = [ArchivedRange("t", 0, 0, 9, 10, 3), ArchivedRange("t", 0, 11, 19, 9, 5)]
-    claimed = {ONE: batches[0].plus(batches[1]), TWO: ArchivedRange("t", 1, 0, 9, 10, 3)}
+    claimed = {ONE: added(*batches), TWO: ArchivedRange("t", 1, 0, 9, 10, 3)}
     found = {ONE: ArchivedRange("t", 0, 0, 19, 20, 3 ^ 5 ^ 7), TWO: ArchivedRange("t", 1, 0, 9, 10, 4)}
     differing = unlike(claimed, found)
     assert batch_losses(batches, {("t", 0, 0): (0, 9, 10, 3), ("t", 0, 11): (11, 19, 9, 5)}) == []
