@@ -23,7 +23,7 @@ from pykbroker.pipeline.jobs.archived import ArchivedRecords, require_settled, w
 from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.jobs.differences import range_columns
 from pykbroker.pipeline.jobs.iceberg import is_directory
-from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed
+from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed, require_newer
 from pykbroker.pipeline.jobs.state_directory import StateDirectory
 from pykbroker.pipeline.jobs.state_owner import StateOwner
 from pykbroker.pipeline.jobs.state_table import StateTable
@@ -155,6 +155,7 @@ def _compacted(archived: ArchivedRecords, state: State, settings: CompactSetting
     claimed, records = archived.claims.ranges, archived.records
     counts = counted(records, has_checksum=has_checksums(claimed))
     require_claimed(claimed, [each.found for each in counts], settings.archive, settings.topics)
+    require_newer(archived.claims, records, settings.archive, settings.topics)
     topics = by_topic(counts)
     require_content(topics, settings)
     say(f"compact: {sum(each.records for each in topics):,} archived records of {len(topics)} topics")

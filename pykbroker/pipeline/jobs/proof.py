@@ -74,13 +74,6 @@ def unlike(
     return {key: each for key, each in sorted(claimed.items()) if key not in found or not each.is_like(found[key])}
 
 
-def newer_ranges(
-    claimed: Mapping[TopicPartition, ArchivedRange], proven: Mapping[TopicPartition, ArchivedRange]
-) -> dict[TopicPartition, ArchivedRange]:
-    """Return the claims with checksums about partitions that have records without them, too, at lower offsets."""
-    return {key: each for key, each in proven.items() if key in claimed and claimed[key].checksum is None}
-
-
 def differing_batches(
     archived: DataFrame, batches: Collection[ArchivedRange], keys: Collection[TopicPartition]
 ) -> list[str]:

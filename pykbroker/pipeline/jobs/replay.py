@@ -18,7 +18,7 @@ from pykbroker.pipeline.jobs.archived import ArchivedRecords, require_settled, w
 from pykbroker.pipeline.jobs.commits import OWNER, ArchivedRange, ArchiveOwner, decoded
 from pykbroker.pipeline.jobs.differences import range_columns, ranges_by_partition
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
-from pykbroker.pipeline.jobs.shortfalls import Claimed, has_checksums, require_claimed
+from pykbroker.pipeline.jobs.shortfalls import Claimed, has_checksums, require_claimed, require_newer
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import require_plaintext
 from pykbroker.pipeline.report import JobReport, Say
@@ -132,22 +132,27 @@ def _replayed(
 
 
 def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[TopicPartition, ArchivedRange]:
-    """Return what there is between the bounds. Raise PipelineError if the archive lacks records that it claims to have.
+    """Return what there is between the bounds. Raise PipelineError if the archive lacks what it claims to have."""
+    claimed, records = archived.claims.ranges, archived.records
+    if not claimed:
+        return ranges_by_partition(between(records, parse_bound(settings.start), parse_bound(settings.end)))
+    spans = claimed_spans(claimed, span_rows(records, settings, has_checksum=has_checksums(claimed)), settings)
+    require_newer(archived.claims, records, settings.archive, settings.topics)
+    return spans
 
-    The same scan counts and sums all records, since a claim is about all of a partition.
+
+def span_rows(records: DataFrame, settings: ReplaySettings, *, has_checksum: bool) -> list[tuple[Any, ...]]:
+    """Return the range of each partition, and the first offset, the last one and the number between the bounds.
+
+    One scan counts and sums all records, since a claim is about all of a partition.
     """
     from pyspark.sql import functions as f
 
     start, end = parse_bound(settings.start), parse_bound(settings.end)
-    claimed = archived.claims.ranges
-    if not claimed:
-        return ranges_by_partition(between(archived.records, start, end))
     inside = f.expr(f"({condition(start, is_end=False)}) and ({condition(end, is_end=True)})")
     offset = f.when(inside, f.col("offset"))
-    every = range_columns(has_checksum=has_checksums(claimed))
-    found = archived.records.groupBy("topic", "partition")
-    rows = found.agg(*every, f.min(offset), f.max(offset), f.count(offset)).collect()
-    return claimed_spans(claimed, [tuple(row) for row in rows], settings)
+    every = *range_columns(has_checksum=has_checksum), f.min(offset), f.max(offset), f.count(offset)
+    return [tuple(row) for row in records.groupBy("topic", "partition").agg(*every).collect()]
 
 
 def claimed_spans(

@@ -6,11 +6,18 @@ A job that passed a hole would count the archive as done, and never read the rec
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.commits import ArchivedRange
+from pykbroker.pipeline.jobs.differences import ComparedOffsets, read_ranges, within
 from pykbroker.pipeline.quantities import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pykbroker.pipeline.jobs.archived import ArchiveClaims
 
 Claimed = Mapping[TopicPartition, ArchivedRange]
 """The sum of all batches for each partition. An archive without any has made no claims, and nothing is compared."""
@@ -55,6 +62,27 @@ def require_claimed(claimed: Claimed, found: Iterable[ArchivedRange], place: str
             f"{sentences[0]}{more}. Nothing was written: restore the files of {place}, and see what differs with "
             "`pykbroker pipeline verify`"
         )
+
+
+def newer_ranges(
+    claimed: Mapping[TopicPartition, ArchivedRange], proven: Mapping[TopicPartition, ArchivedRange]
+) -> dict[TopicPartition, ArchivedRange]:
+    """Return the claims with checksums about partitions that have records without them, too, at lower offsets."""
+    return {key: each for key, each in proven.items() if key in claimed and claimed[key].checksum is None}
+
+
+def limits_of(ranges: Claimed) -> ComparedOffsets:
+    """Return the first offset of each range, and the one behind its last record."""
+    return {key: (each.first, each.last + 1) for key, each in ranges.items()}
+
+
+def require_newer(claims: ArchiveClaims, records: DataFrame, place: str, topics: Collection[str] = ()) -> None:
+    """Raise PipelineError if records with checksums are others than the commits claim.
+
+    Those of partitions whose older batches have none are read once more. `records` are of all topics or of some.
+    """
+    if newer := newer_ranges(claimed_of(claims.ranges, topics), claims.proven):
+        require_claimed(newer, read_ranges(within(records, limits_of(newer))), place)
 
 
 def _described(found: ArchivedRange | None) -> str:

@@ -51,11 +51,11 @@ from pykbroker.pipeline.jobs.proof import (
     between_batches,
     differing_batches,
     held_records,
-    newer_ranges,
     strayed,
     unlike,
     unproven_losses,
 )
+from pykbroker.pipeline.jobs.shortfalls import limits_of, newer_ranges
 from pykbroker.pipeline.jobs.skipped import SkippedRange, merged, never_archived, skipped_losses
 from pykbroker.pipeline.jobs.unreadable import names_damage, unreadable_file
 from pykbroker.pipeline.quantities import counted
@@ -174,8 +174,7 @@ def _own_losses(
     losses = unproven_losses(claimed, found) if claims.has_sums else []
     differing = unlike(claimed, found)
     if newer := newer_ranges({key: each for key, each in claimed.items() if key not in differing}, claims.proven):
-        limits = {key: (each.first, each.last + 1) for key, each in newer.items()}
-        found |= held_records(within(archived, limits), has_checksums=True).ranges
+        found |= held_records(within(archived, limits_of(newer)), has_checksums=True).ranges
         differing |= unlike(newer, found)
     if differing:
         losses = differing_batches(archived, claims.batches, differing) + losses

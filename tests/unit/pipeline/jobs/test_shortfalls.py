@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import MagicMock
 
 import pytest
+from msgspec.structs import replace
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs import shortfalls as shortfalls_module
+from pykbroker.pipeline.jobs.archived import ArchiveClaims
+from pykbroker.pipeline.jobs.archived_files import added
 from pykbroker.pipeline.jobs.commits import ArchivedRange
-from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed, shortfalls
+from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed, require_newer, shortfalls
 
 ORDERS = [ArchivedRange("orders", 0, 0, 1999, 2000, 77), ArchivedRange("orders", 1, 5, 9, 5, 3)]
 OTHER = ArchivedRange("other", 0, 0, 0, 1, 8)
-CLAIMED = {TopicPartition(each.topic, each.partition): each for each in [*ORDERS, OTHER]}
+CLAIMED = {each.key: each for each in [*ORDERS, OTHER]}
 
 
 def test_what_the_commits_claim_is_no_shortfall() -> None:
@@ -55,6 +60,31 @@ def test_records_of_an_earlier_version_are_compared_without_checksums() -> None:
     assert shortfalls({key: before}, ORDERS[:1]) == shortfalls({key: ORDERS[0]}, [before]) == []
     assert len(shortfalls({key: before}, [ArchivedRange("orders", 0, 0, 1999, 1999, 5)])) == 1
     assert (has_checksums({key: before}), has_checksums(CLAIMED)) == (False, True)
+
+
+@pytest.mark.parametrize("count", [10, 9])
+def test_the_batches_with_checksums_of_a_partition_of_before_are_compared_by_them(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    before, newer, other = (
+        ArchivedRange("t", 0, 0, 9, 10),
+        ArchivedRange("t", 0, 10, 19, 10, 5),
+        ArchivedRange("u", 0, 0, 9, 9),
+    )
+    ranges, limits = {newer.key: added(before, newer), other.key: other}, []
+    claims, frame = ArchiveClaims({}, ranges=ranges, proven={newer.key: newer}), MagicMock()
+    found = [replace(newer, count=count, checksum=4)]
+    monkeypatch.setattr(shortfalls_module, "within", lambda _, wanted: limits.append(wanted))
+    monkeypatch.setattr(shortfalls_module, "read_ranges", lambda _: found)
+    assert shortfalls(ranges, [replace(each, checksum=4) for each in ranges.values()]) == []
+    with pytest.raises(PipelineError, match="t-0: the archive's files have (other contents|9 records).* Nothing was"):
+        require_newer(claims, frame, "/lake", ["t"])
+    assert limits == [{newer.key: (10, 20)}]
+    found = [newer]
+    require_newer(claims, frame, "/lake")
+    require_newer(claims, frame, "/lake", ["u"])
+    require_newer(claims._replace(ranges={newer.key: newer}), frame, "/lake")
+    assert len(limits) == 2
 
 
 def test_a_directory_without_commits_claims_nothing() -> None:
