@@ -83,14 +83,19 @@ def offsets_in(path: Path) -> list[int]:
 
 
 def written_files(_: Any, paths: Sequence[str], sizes: Mapping[str, int], __: str) -> dict[str, ArchivedFile]:
-    """Return the content of files, as Spark reads it. The checksum of a record is a product of its offset."""
+    """Return the content of files, as Spark reads it."""
     found = {}
     for path in (file for each in map(Path, paths) for file in ([each] if each.is_file() else each.rglob("*.parquet"))):
         offsets = offsets_in(path)
-        proof = reduce(xor, (each * 0x9E3779B1 for each in offsets))
+        proof = checksum(offsets)
         name = "/".join(path.parts[-PLACES:])
         found[name] = ArchivedFile(sizes[name], [PartitionContent(0, min(offsets), max(offsets), len(offsets), proof)])
     return found
+
+
+def checksum(offsets: Sequence[int]) -> int:
+    """Return the checksum of records, of which each is a product of its offset."""
+    return reduce(xor, (each * 0x9E3779B1 for each in offsets))
 
 
 def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +173,7 @@ def require_whole(directory: Path) -> None:
         *(BATCHES - 1, EVERYTHING[0], EVERYTHING[-1], len(EVERYTHING)),
         ends_of(BATCHES - 1),
     )
-    assert found.checksum == reduce(xor, (each * 0x9E3779B1 for each in EVERYTHING))
+    assert found.checksum == checksum(EVERYTHING)
     assert not is_pending
     there = [each for each in storage.files() if each.path.endswith(".parquet") and not each.path.startswith("_")]
     assert sorted(files) == [each.path for each in there]
