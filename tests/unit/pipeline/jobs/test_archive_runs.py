@@ -581,3 +581,11 @@ def test_the_model_finds_a_planted_bug(
     assert lake.sink.offsets(SECOND) == []
     assert last_done(lake.checkpoint) is not None
     assert planned_ends(lake.checkpoint, 1) == {"orders": {"0": 8}}
+
+
+def test_the_model_finds_partitions_that_begin_at_0_again(lake: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelSink, "archived", lambda _: {})
+    for logs in ({ORDERS: (0, 5), SECOND: (0, 3)}, {ORDERS: (0, 6)}, {ORDERS: (0, 7), SECOND: (0, 4)}):
+        lake.topics.logs = logs
+        lake.run(failOnDataLoss="false")
+    assert lake.sink.offsets(SECOND) == [0, 1, 2, 0, 1, 2, 3]
