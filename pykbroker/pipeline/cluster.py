@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.source.deletions import of_existing
 from pykbroker.pipeline.source.topic_pattern import BadPattern, compiled, whole
+from pykbroker.world.background import run_in_background
 from wire.messages.metadata import MetadataRequest
 
 PATIENCE_S = 60
@@ -171,7 +173,7 @@ class PipelineCluster:
                 f"{self.bootstrap}: no answer within {patience_s:g} s: is a broker running there? ({failure})"
             )
 
-        return self._answer(lambda: trio.run(main))
+        return self._answer(partial(run_in_background, CLIENT_ID, main))
 
     def _run(self, ask: Callable[[HostedConsumer], Awaitable[T]], **settings: Any) -> T:
         given = {

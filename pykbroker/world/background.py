@@ -152,6 +152,30 @@ class BackgroundLoop:
             raise
 
 
+def run_in_background(name: str, function: Callable[[], Awaitable[T]]) -> T:
+    """Run an async function in a trio loop and a thread of its own, and return its result. Raise its error.
+
+    An interrupt of the caller cancels the function. Inside of a loop in the caller's thread it would become a group of
+    errors, or one of trio.
+    """
+    future: Future[T] = Future()
+
+    async def main() -> None:
+        try:
+            settle(future, await function())
+        except Exception as error:  # noqa: BLE001 - the caller gets the error
+            settle(future, error=error)
+        finally:
+            future.cancel()
+
+    loop = BackgroundLoop(name, main)
+    loop.start()
+    try:
+        return result_of(future)
+    finally:
+        loop.stop()
+
+
 def cause_of(error: BaseException) -> BaseException | None:
     """Return the first error of a group that is no cancellation, or None if there is no such error.
 

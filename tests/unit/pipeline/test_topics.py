@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import threading
 import time
 
 import pytest
 
+from pykbroker.cli.pipeline_run import raising_interrupts
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline import cluster
 from pykbroker.pipeline.cluster import (
@@ -120,3 +124,19 @@ def test_lookups_wait_for_a_cluster_as_well(unused: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(cluster, "PATIENCE_S", 1)
     with pytest.raises(PipelineError, match=f"{unused}: no answer within 1 s: is a broker running there"):
         PipelineCluster(unused).ends(FACTS)
+
+
+@pytest.mark.timeout(10)
+def test_an_interrupt_ends_a_question_to_a_cluster_as_itself() -> None:
+    """An interrupt inside of trio would be one of a group of errors, which no command expects."""
+    with socket.create_server(("127.0.0.1", 0)) as server, raising_interrupts([]):
+
+        def interrupt() -> None:
+            with server.accept()[0]:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            PipelineCluster(f"127.0.0.1:{server.getsockname()[1]}").facts(named(["a"]))
+        thread.join()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from pykbroker.world.background import BackgroundLoop, LoopEnded
+from pykbroker.world.background import BackgroundLoop, LoopEnded, run_in_background
 
 
 class Planted(Exception):
@@ -100,6 +100,18 @@ def test_a_cancelled_future_cancels_its_function() -> None:
         assert began.wait(10)
         assert future.cancel()
         assert ended.wait(10)
+
+
+@pytest.mark.timeout(10)
+def test_a_loop_of_one_function_ends_with_it() -> None:
+    async def identify(fails: bool = False) -> int:
+        if fails:
+            raise Planted("planted")
+        return threading.get_ident()
+
+    assert run_in_background("loop", identify) != threading.get_ident()
+    with pytest.raises(Planted):
+        run_in_background("loop", lambda: identify(fails=True))
 
 
 @pytest.mark.parametrize("fails", [False, True])
