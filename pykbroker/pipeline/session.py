@@ -20,6 +20,7 @@ import msgspec
 
 from pykbroker.pipeline.errors import NoConnector, PipelineError
 from pykbroker.pipeline.executors import equip_executors
+from pykbroker.pipeline.interrupted_calls import close_interrupted_calls
 from pykbroker.pipeline.jars import artifact, connector_package, missing_packages, pyspark_version, reason, resolved
 from pykbroker.pipeline.java import require_java
 from pykbroker.pipeline.report import Say
@@ -75,15 +76,14 @@ class PipelineSession(NamedTuple):
 
 @contextmanager
 def pipeline_session(settings: SessionSettings, say: Say) -> Iterator[PipelineSession]:
-    """Open a session for a job, or use the active one, which stays open.
+    """Open a session for a job, or use the one that is open, which stays so.
 
     Raise PipelineError if there is none, and in place of errors of Spark during the job. `say` is called with a line
     if the connector is not Spark's own.
     """
     pyspark_version()
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
+    close_interrupted_calls()
+    active = opened_before()
     session = with_connector(active, settings) if active is not None else open_session(settings)
     try:
         with explained():
@@ -99,6 +99,17 @@ def pipeline_session(settings: SessionSettings, say: Say) -> Iterator[PipelineSe
             with tolerating_end(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of a JVM that has ended before
                 session.spark.stop()
+
+
+def opened_before() -> SparkSession | None:
+    """Return the active session of this thread, or the one of this process, which the JVM forgets with an interrupt."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    last: Any = SparkSession._instantiatedSession
+    return last if last is not None and last._sc._jsc is not None else None
 
 
 def is_local(spark: SparkSession) -> bool:

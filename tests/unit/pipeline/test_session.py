@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,6 +162,20 @@ def test_an_active_session_is_used_and_stays_open(machine: Machine, monkeypatch:
     with pipeline_session(SessionSettings(), print) as found:
         assert found.connector == "jvm"
     assert (active.stops, machine.started, machine.registered) == (0, [], 0)
+
+
+@pytest.mark.parametrize(("jsc", "stays"), [("open", True), (None, False)])
+def test_a_session_that_the_jvm_has_forgotten_stays_open(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, jsc: str | None, stays: bool
+) -> None:
+    """The JVM keeps the active session of a connection, and an interrupted call closes it."""
+    last: Any = FakeSpark([KAFKA])
+    last._sc = SimpleNamespace(_jsc=jsc)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", last)
+    with pipeline_session(SessionSettings(), print) as found:
+        assert (found.spark is last) is stays
+    assert last.stops == 0
 
 
 def test_a_session_of_a_job_is_stopped_and_says_what_it_lacks(
