@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pykbroker.cli.ask import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
+from pykbroker.cli.job_signals import exit_code, ignore_signals, raising_interrupts
 from pykbroker.cli.parameters import bootstrap_servers
-from pykbroker.cli.signals import SIGNAL_EXIT_CODE, STOPPING
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -222,7 +219,7 @@ def run_job(
 
     A job gets KeyboardInterrupt for the first SIGINT or SIGTERM. The second one ends the process at once. Errors after
     a signal are consequences of it: a signal to the process group also ends the JVM, and one that interrupts a call to
-    the JVM may fail a later call.
+    the JVM may fail a later call. A signal after the end of the job changes neither its report nor its exit code.
     """
     from pykbroker.pipeline.errors import PipelineError
 
@@ -231,6 +228,8 @@ def run_job(
     try:
         with raising_interrupts(signals):
             report = _run(settings, job, signals)
+            ignore_signals()
+            click.echo(report.json() if as_json else report.text())
     except (Exception, KeyboardInterrupt) as error:
         if not signals and isinstance(error, PipelineError):
             raise failed(str(error)) from None
@@ -239,7 +238,6 @@ def run_job(
         say(f"{click.get_current_context().info_name}: interrupted")
         report_failure("interrupted", exit_code(signals), is_interrupted=True)
         sys.exit(exit_code(signals))
-    click.echo(report.json() if as_json else report.text())
     if report.is_interrupted and not report.losses:
         sys.exit(exit_code(signals))
     sys.exit(report.exit_code)
@@ -270,34 +268,6 @@ def report_failure(error: str, code: int, *, is_interrupted: bool = False) -> No
     context = click.get_current_context()
     if context.params.get("as_json"):
         click.echo(FailedReport(context.info_name or "", error, code, is_interrupted).json())
-
-
-def exit_code(signals: list[int]) -> int:
-    """Return the exit code of a process that a signal has ended."""
-    return SIGNAL_EXIT_CODE + (signals[0] if signals else signal.SIGINT)
-
-
-@contextmanager
-def raising_interrupts(signals: list[int]) -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block for the first SIGINT or SIGTERM. The list gets the numbers."""
-    before = {number: signal.getsignal(number) for number in STOPPING}
-    _handle(signals)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _handle(signals: list[int]) -> None:
-    def interrupt(number: int, _: object) -> None:
-        if signals:
-            os._exit(SIGNAL_EXIT_CODE + number)
-        signals.append(number)
-        raise KeyboardInterrupt
-
-    for number in STOPPING:
-        signal.signal(number, interrupt)
 
 
 def silence_failed_calls() -> None:

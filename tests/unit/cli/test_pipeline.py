@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker
+from pykbroker.cli.signals import STOPPING
 from pykbroker.pipeline import session
 from pykbroker.pipeline.errors import NoConnector, PipelineError
 from pykbroker.pipeline.jobs import archive as archive_job
@@ -201,6 +203,52 @@ def test_a_signal_ends_a_job_in_order(calls: Calls, number: int) -> None:
     found = json.loads(result.stdout)
     assert (found["error"], found["exit_code"], found["is_interrupted"]) == ("interrupted", 128 + number, True)
     assert signal.getsignal(number) == before
+
+
+class Finalized:
+    """An object in whose finalizer a signal comes."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.timeout(10)
+def test_a_signal_in_a_finalizer_is_an_interruption(calls: Calls) -> None:
+    """Python prints a stack for what a finalizer raises, and goes on."""
+
+    def job() -> JobReport:
+        each = Finalized()
+        del each
+        threading.Event().wait()
+        raise AssertionError("it waits for ever")
+
+    calls.job = job
+    result = run("archive", "--topics", "a", "--to", "/lake")
+    assert (result.exit_code, result.stderr) == (128 + signal.SIGINT, "some progress\narchive: interrupted\n")
+
+
+class LateReport(JobReport):
+    """A report of a job that has ended when a signal comes."""
+
+    def json(self) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().json()
+
+
+def test_a_signal_after_the_end_of_a_job_has_no_effect(calls: Calls) -> None:
+    calls.job = lambda: LateReport("fake", {"records": 1})
+    before = [signal.getsignal(number) for number in STOPPING]
+    arguments = ("verify", "--topics", "a", "--from", "/lake", "--json")
+    result = run(*arguments)
+    assert (result.exit_code, json.loads(result.stdout)["records"]) == (0, 1)
+    assert [signal.getsignal(number) for number in STOPPING] == before
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in the process of a command
+        assert run(*arguments).exit_code == 0
+        assert [signal.getsignal(number) for number in STOPPING] == [signal.SIG_IGN] * len(STOPPING)
+    finally:
+        for number, handler in zip(STOPPING, before, strict=True):
+            signal.signal(number, handler)
 
 
 def test_an_error_after_a_signal_is_an_interruption(calls: Calls) -> None:
