@@ -30,6 +30,8 @@ NEEDED = ("pykbroker", "msgspec", "trio", "fastcrc", "cramjam", "pyarrow", "pand
 """The distributions that tasks import."""
 NOT_SENT = frozenset(("pyspark", "py4j", "pykbroker"))
 """Distributions that are never sent: those that an executor has, and this one, whose files may lie in a checkout."""
+UNUSED = frozenset(("tests", "include"))
+"""The directories of distributions that no task imports from, a fifth of what is sent."""
 UNPACKED = "pykbroker-packages"
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 
@@ -106,9 +108,14 @@ def pack(path: Path, missing: Iterable[str]) -> None:
         for found in closure(missing):
             for file in found.files or ():
                 source = Path(str(file.locate()))
-                if ".." not in file.parts and source.is_file() and source.suffix != ".pyc":
+                if UNUSED.isdisjoint(file.parts) and ".." not in file.parts and is_sent(source):
                     archive.add(source, str(file))
                     add_compiled(archive, source, file.parent)
+
+
+def is_sent(source: Path) -> bool:
+    """Whether a path is that of a file which an executor may need. Compiled modules come with their sources."""
+    return source.is_file() and source.suffix != ".pyc"
 
 
 def package_directory(name: str) -> str:

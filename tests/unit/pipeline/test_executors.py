@@ -30,6 +30,22 @@ def test_a_distribution_that_is_missing_here_is_named() -> None:
         closure(("no_such_thing",))
 
 
+def test_directories_that_no_task_imports_from_are_not_sent(tmp_path: Path) -> None:
+    place = tmp_path / "a-1.dist-info"
+    place.mkdir()
+    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: a\nVersion: 1\n")
+    files = ("a/__init__.py", "a/tests/__init__.py", "a/include/a.h", "a/testing/tests.py")
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (place / "RECORD").write_text("".join(f"{name},,\n" for name in files))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        pack(tmp_path / "packages.tar", ("a",))
+    with tarfile.open(tmp_path / "packages.tar") as archive:
+        assert archive.getnames() == ["a/__init__.py", "a/testing/tests.py"]
+
+
 def test_a_python_without_packages_imports_what_is_packed(tmp_path: Path) -> None:
     pack(tmp_path / "packages.tar", ("pykbroker", "msgspec", "trio"))
     with tarfile.open(tmp_path / "packages.tar") as archive:
