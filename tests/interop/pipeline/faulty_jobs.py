@@ -11,9 +11,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from pykbroker.pipeline.jobs.iceberg import table_name
-from tests.interop.pipeline.archived_rows import topic_content
+from tests.interop.pipeline.archived_rows import Archived, topic_content
 from tests.interop.pipeline.both_formats import BothFormats
 from tests.interop.pipeline.job_process import JobProcess, with_jars_of
 from tests.unit.pipeline.decoding.test_columns import record
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 PARTITIONS = 2
 BATCH_RECORDS = 500
+KEYS = 3_000
+"""The number of keys of the archive that is compacted."""
 KILLED_S_MAX = 6.0
 """The longest time between the start of a session, or the first line of progress, and a kill."""
 FINISH_S_MAX = 600
@@ -139,6 +142,21 @@ def rows_of(directory: Path) -> list[dict[str, Any]]:
     return list(ds.dataset(directory, format="parquet", partitioning="hive").to_table().to_pylist())
 
 
+def with_key(row: Archived) -> Archived:
+    """Return a row of an archive with a key that occurs in several rounds. Some rows are tombstones."""
+    return (b"key-%d" % (row[4] % KEYS), *row[1:])
+
+
+def state_of(target: Path) -> dict[bytes, bytes]:
+    """Return the state that pyarrow reads from the bare directory, or none."""
+    if not target.exists():
+        return {}
+    rows = pq.read_table(target).to_pylist()
+    found = {row["key"]: row["value"] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
 class Runs:
     """Processes of jobs, one after another, which take the jars of a session."""
 
@@ -148,10 +166,14 @@ class Runs:
         self.exit_codes: Counter[int] = Counter()
         """The numbers of runs that have ended by themselves."""
 
+    def begin(self, name: str, *options: str) -> JobProcess:
+        """Start a job."""
+        return JobProcess(self._directory, name, *options, *self._jars)
+
     def start(self, name: str, *options: str) -> JobProcess:
         """Start a job, and wait until its session opens."""
         scratch = self._directory / uuid.uuid4().hex
-        process = JobProcess(self._directory, name, *options, *self._jars, "--spark", f"spark.local.dir={scratch}")
+        process = self.begin(name, *options, "--spark", f"spark.local.dir={scratch}")
         try:
             process.wait_until(lambda: next(scratch.glob("blockmgr-*"), None) is not None, FINISH_S_MAX)
         except BaseException:
@@ -173,12 +195,13 @@ class Runs:
         else:
             self.exit_codes[ended[0]] += 1
 
-    def finish(self, name: str, *options: str) -> None:
-        """Run a job to its end, which is no error."""
-        process = self.start(name, *options)
+    def finish(self, name: str, *options: str) -> str:
+        """Run a job to its end, which is no error, and return its report."""
+        process = self.begin(name, *options)
         try:
             ended = process.ended(FINISH_S_MAX)
         finally:
             process.kill()
         assert ended is not None
         assert ended[0] == 0, process.lines()
+        return ended[1]

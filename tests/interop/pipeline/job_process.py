@@ -57,9 +57,12 @@ class JobProcess:
             return None
         return self._process.returncode, output.decode()
 
-    def end(self, number: int) -> tuple[int, str]:
-        """Send a signal to the process, and return its exit code and output."""
-        self._process.send_signal(number)
+    def end(self, number: int, *, is_group: bool = False) -> tuple[int, str]:
+        """Send a signal to the process, or to its group as a terminal does; return its exit code and output."""
+        if is_group:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
         ended = self.ended(PROCESS_S_MAX)
         assert ended is not None, self.lines()
         return ended

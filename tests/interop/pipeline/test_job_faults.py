@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
 import pytest
 
 from pykbroker.pipeline.cluster import PipelineCluster
-from tests.interop.pipeline.archived_rows import Archived, archived, content, topic_content, write_archive
+from tests.interop.pipeline.archived_rows import archived, content, topic_content, write_archive
 from tests.interop.pipeline.both_formats import BothFormats
 from tests.interop.pipeline.faulty_jobs import (
     FINISH_S_MAX,
@@ -28,6 +27,8 @@ from tests.interop.pipeline.faulty_jobs import (
     archive_of_files,
     archive_of_table,
     decoded_topic,
+    state_of,
+    with_key,
 )
 from tests.interop.pipeline.job_process import JobProcess
 from tests.interop.soak import SOAK_S
@@ -46,7 +47,6 @@ RECORDS = 4_000
 """The records that each run of a job finds."""
 COMPARED = 200_000
 """The records of a topic that is compared, which takes seconds."""
-KEYS = 3_000
 AWAY_S = 60
 
 
@@ -74,7 +74,7 @@ MakeJob = Callable[[GrowingTopic, Path], Job]
 # ---- kills
 
 
-@pytest.mark.parametrize("make", [archive_of_table, decoded_topic])
+@pytest.mark.parametrize("make", [archive_of_files, archive_of_table, decoded_topic])
 def test_a_job_that_is_killed_again_and_again_writes_each_record_once(
     make: MakeJob, topic: GrowingTopic, runs: Runs, tmp_path: Path
 ) -> None:
@@ -120,21 +120,6 @@ def test_a_compact_that_is_killed_again_and_again_leaves_the_old_state_or_the_ne
     assert state_of(target) == kept
     assert [path.name for path in target.iterdir() if path.suffix != ".parquet"] == ["_pykbroker"]
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("state")) == ["state"]
-
-
-def with_key(row: Archived) -> Archived:
-    """Return a row of an archive with a key that occurs in several rounds. Some rows are tombstones."""
-    return (b"key-%d" % (row[4] % KEYS), *row[1:])
-
-
-def state_of(target: Path) -> dict[bytes, bytes]:
-    """Return the state that pyarrow reads from the bare directory, or none."""
-    if not target.exists():
-        return {}
-    rows = pq.read_table(target).to_pylist()
-    found = {row["key"]: row["value"] for row in rows}
-    assert len(found) == len(rows)
-    return found
 
 
 # ---- a broker that is away
