@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,16 +154,6 @@ ICEBERG: dict[str, Damage] = {
 }
 
 
-@contextmanager
-def restored(place: Place) -> Iterator[None]:
-    """Put the directory of an archive back to what it was."""
-    kept = place.directory.with_name("kept")
-    shutil.copytree(place.directory, kept)
-    yield
-    shutil.rmtree(place.directory)
-    kept.rename(place.directory)
-
-
 def seen(place: Place) -> str:
     """Return what `verify` says without brokers, in the words of the page."""
     try:
@@ -173,6 +163,17 @@ def seen(place: Place) -> str:
     except PipelineError:
         return STOPPED
     return ", ".join(dict.fromkeys(name for text, name in WORDS.items() for loss in losses if text in loss)) or SIDE
+
+
+def seen_after(place: Place, damage: Damage) -> str:
+    """Return what `verify` says after a damage, and put the directory of the archive back to what it was."""
+    kept = place.directory.with_name("kept")
+    shutil.copytree(place.directory, kept)
+    damage(place)
+    found = seen(place)
+    shutil.rmtree(place.directory)
+    kept.rename(place.directory)
+    return found
 
 
 def kind(place: Place) -> str:
@@ -186,17 +187,22 @@ def test_each_damage_is_seen_without_brokers(formats: BothFormats, tmp_path: Pat
     places[1] = places[1]._replace(table=table_name(formats.spark, str(places[1].directory)))
     for batch in range(2):
         formats.feed(topic, numbers(batch * 10, batch * 10 + 10), 0, START_MS + batch * DAY_MS)
-        for place in places:
-            archives.archive(source, str(place.directory), format=kind(place))
+        formats.at_once(lambda place: archives.archive(source, str(place.directory), format=kind(place)), places)
     assert [seen(place) for place in places] == [SIDE] * 2
-    found = {}
-    for name in PARQUET:
-        said = []
-        for place, damages in zip(places, (PARQUET, ICEBERG), strict=True):
-            with restored(place):
-                damages[name](place)
-                said.append(seen(place))
-        found[name] = said
+    files, table = places
+
+    def of_files(name: str) -> str:
+        copy = files._replace(directory=tmp_path / f"lake-{name}")
+        shutil.copytree(files.directory, copy.directory)
+        PARQUET[name](copy)
+        return seen(copy)
+
+    def of_table() -> list[str]:
+        """Damage the table in all ways, one after another, since its files are at this place only."""
+        return [seen_after(table, ICEBERG[name]) for name in PARQUET]
+
+    said, *rest = formats.at_once(lambda judge: judge(), [of_table, *(partial(of_files, name) for name in PARQUET)])
+    found = dict(zip(PARQUET, zip(rest, said, strict=True), strict=True))
     rows = [f"| {name} | {one} | {two} |" for name, (one, two) in found.items()]
     lines = PAGE.read_text().splitlines()
     begin = lines.index(HEAD) + 2

@@ -92,34 +92,38 @@ def test_every_time_goes_through_all_jobs(formats: BothFormats, archives: Archiv
     assert (report.figures["records"], report.figures["batches"]) == (len(TIMES_MS), 2)
     assert stored(archives, "lake") == expected
     assert "that --connector jvm cannot hold" in "\n".join(archives.lines)
-    verified = archives.verify(archives.source(topic), "lake")
-    assert (verified.losses, verified.figures["records"]) == ([], len(TIMES_MS))
+    python = with_data_source(archives.session, archives.lines.append)
+    tables = Archives(formats.spark, formats.bootstrap, archives.directory)
+    tables.session = python
 
-    archives.session = with_data_source(archives.session, archives.lines.append)
-    archives.archive(archives.source(topic), "tables/odd", format="iceberg")
-    assert archives.verify(archives.source(topic), "tables/odd", "iceberg").losses == []
+    def verified() -> None:
+        found = archives.verify(archives.source(topic), "lake")
+        assert (found.losses, found.figures["records"]) == ([], len(TIMES_MS))
 
-    page = archives.directory / "audit.html"
-    found = audit(
-        archives.session,
-        AuditSettings(archives.source(topic), archives.path("lake"), topics=(topic,), page=str(page)),
-        print,
-    )
-    (partition,) = found.figures["sides"][1]["topics"][0]["partitions"]
-    assert (found.losses, partition["low_ms"], partition["high_ms"]) == ([], -(2**63), 2**63 - 1)
-    assert partition["undated"] == 1 + sum(day is None for _, _, day, _ in expected)
-    assert "without a timestamp of the years 1 to 9999" in page.read_text()
+    def replayed() -> None:
+        tables.archive(tables.source(topic), "tables/odd", format="iceberg")
+        assert tables.verify(tables.source(topic), "tables/odd", "iceberg").losses == []
+        copy = formats.topic(1, **EVERY_TIME)
+        settings = ReplaySettings(tables.path("tables/odd"), formats.bootstrap, "iceberg", target=copy)
+        written = replay(python, settings, print)
+        assert (written.exit_code, written.figures["records"]) == (ExitCode.DONE, len(TIMES_MS))
+        assert [each.timestamp for each in topic_content(formats.bootstrap, copy)] == TIMES_MS
 
-    compact(archives.session, CompactSettings(archives.path("lake"), archives.path("state")), print)
-    (latest,) = archives.spark.read.parquet(archives.path("state")).select("offset", "timestamp_ms").collect()
-    assert tuple(latest) == (len(TIMES_MS) - 1, TIMES_MS[-1])
+    def audited() -> None:
+        page = archives.directory / "audit.html"
+        settings = AuditSettings(archives.source(topic), archives.path("lake"), topics=(topic,), page=str(page))
+        found = audit(python, settings, print)
+        (partition,) = found.figures["sides"][1]["topics"][0]["partitions"]
+        assert (found.losses, partition["low_ms"], partition["high_ms"]) == ([], -(2**63), 2**63 - 1)
+        assert partition["undated"] == 1 + sum(day is None for _, _, day, _ in expected)
+        assert "without a timestamp of the years 1 to 9999" in page.read_text()
 
-    copy = formats.topic(1, **EVERY_TIME)
-    written = replay(
-        archives.session, ReplaySettings(archives.path("tables/odd"), formats.bootstrap, "iceberg", target=copy), print
-    )
-    assert (written.exit_code, written.figures["records"]) == (ExitCode.DONE, len(TIMES_MS))
-    assert [each.timestamp for each in topic_content(formats.bootstrap, copy)] == TIMES_MS
+    def compacted() -> None:
+        compact(archives.session, CompactSettings(archives.path("lake"), archives.path("state")), print)
+        (latest,) = archives.spark.read.parquet(archives.path("state")).select("offset", "timestamp_ms").collect()
+        assert tuple(latest) == (len(TIMES_MS) - 1, TIMES_MS[-1])
+
+    formats.at_once(lambda job: job(), [replayed, audited, verified, compacted])
 
 
 def test_every_time_goes_through_streams_and_decodings(formats: BothFormats, archives: Archives) -> None:
