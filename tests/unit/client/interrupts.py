@@ -1,16 +1,24 @@
-"""Interrupts of a call at each place at which Python may run a signal handler, one after the other."""
+"""Interrupts of a call at the places at which Python may run a signal handler, one after the other.
+
+A run of the tests takes one place of STRIDE. INTERRUPT_STRIDE=1 in the environment takes all of them, which takes
+minutes.
+"""
 
 from __future__ import annotations
 
 import dis
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Self
 
 ROOT = Path(__file__).parents[3]
+STRIDE = int(os.environ.get("INTERRUPT_STRIDE", 10))
+LONG_STRIDE = 4 * STRIDE - 3
+"""The stride of calls in whose thread the whole client and its cluster run, so that they have many places."""
 AWAITED = 2
 """The argument of RESUME from which on a coroutine goes on after an await, where Python runs no signal handler."""
 
@@ -21,19 +29,24 @@ class Interrupt:
     Python runs the handler of a signal, and raises what the handler raises, only when a function begins, after a call,
     and when a loop goes back. So a line that calls nothing is never interrupted, and one with several calls has as many
     places. They are counted in the thread that has entered the block, and in whatever runs there. The files are
-    relative to the root of the project.
+    relative to the root of the project, and the name of a folder ends with a slash.
 
     `act` raises an error, calls a signal handler, or cancels a scope. Its frame is called by the interrupted one, so a
     handler that looks at the callers of its frame, such as trio's, finds what it would find after a real signal.
+
+    A place counts only if `counts` returns true there.
     """
 
-    def __init__(self, place: int, act: Callable[[], Any], files: tuple[str, ...]) -> None:
-        self._left, self._act = place, act
-        self._files = tuple(str(ROOT / each) for each in files)
+    def __init__(
+        self, place: int, act: Callable[[], Any], files: tuple[str, ...], counts: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._left, self.act, self._counts = place, act, counts
+        self._files = tuple(f"{ROOT}/{each}" for each in files)
         self._last: dict[FrameType, int] = {}
         """The offset of the last instruction of each frame."""
         self.at: str | None = None
         """The place, as a file and a line, or None if the block has ended before."""
+        self._is_over = False
 
     def __enter__(self) -> Self:
         self._earlier = sys.gettrace()
@@ -44,28 +57,30 @@ class Interrupt:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         sys.settrace(self._earlier)
+        self._is_over = True
         self._last.clear()
 
     def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Any:
-        if self.at is not None or not frame.f_code.co_filename.startswith(self._files):
+        if self._is_over or not frame.f_code.co_filename.startswith(self._files):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self._last[frame] = frame.f_lasti
         return self._stepped
 
     def _stepped(self, frame: FrameType, event: str, _arg: Any) -> Any:
-        if self.at is not None:
+        if self._is_over:  # a coroutine that goes on keeps the function of an earlier block
             return None
         if event == "return":
             self._last.pop(frame, None)
         elif event == "opcode":
             last, self._last[frame] = self._last.get(frame, -1), frame.f_lasti
-            if last >= 0 and last != frame.f_lasti and is_place(frame.f_code, last, frame.f_lasti):
+            is_next = last >= 0 and last != frame.f_lasti
+            if is_next and is_place(frame.f_code, last, frame.f_lasti) and self._counts():
                 if not self._left:
                     path = Path(frame.f_code.co_filename).relative_to(ROOT)
-                    self.at = f"{path}:{frame.f_lineno}"
+                    self.at, self._is_over = f"{path}:{frame.f_lineno}", True
                     self._last.clear()
-                    self._act()
+                    self.act()
                     return None
                 self._left -= 1
         return self._stepped
@@ -94,15 +109,18 @@ def handler(code: CodeType, offset: int) -> int | None:
     return next((each.target for each in table if each.start <= offset < each.end), None)
 
 
-def each_interrupt(act: Callable[[], Any], *files: str) -> Iterator[Interrupt]:
-    """Yield an interrupt for each place, in their order. The caller runs the same call inside each of them.
+def each_interrupt(
+    acts: Sequence[Callable[[], Any]], *files: str, stride: int = STRIDE, counts: Callable[[], bool] = lambda: True
+) -> Iterator[Interrupt]:
+    """Yield interrupts by each act at one place of `stride`, in their order. The caller runs the same call inside each.
 
-    The last one is that of a call that has ended before the place was reached.
+    The acts begin at different places. The last interrupt by each act is that of a call that has ended before.
     """
-    place = 0
-    while True:
-        interrupt = Interrupt(place, act, files)
-        yield interrupt
-        if interrupt.at is None:
-            return
-        place += 1
+    for number, act in enumerate(acts):
+        place = number * stride // len(acts)
+        while True:
+            interrupt = Interrupt(place, act, files, counts)
+            yield interrupt
+            if interrupt.at is None:
+                break
+            place += stride

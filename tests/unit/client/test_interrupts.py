@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import trio
@@ -17,9 +18,13 @@ def interrupt() -> NoReturn:
     raise KeyboardInterrupt
 
 
+def end() -> NoReturn:
+    raise SystemExit
+
+
 def outcomes(call: Any) -> Iterator[Any]:
     """Yield the list that a call has been given, after each interrupt and after the end of the call."""
-    for each in each_interrupt(interrupt, HERE):
+    for each in each_interrupt([interrupt], HERE, stride=1):
         done: list[int] = []
         try:
             with each:
@@ -87,7 +92,7 @@ async def test_no_interrupt_occurs_where_a_coroutine_goes_on_after_an_await() ->
         done.append(value)
 
     found = []
-    for each in each_interrupt(interrupt, HERE):
+    for each in each_interrupt([interrupt], HERE, stride=1):
         done.clear()
         try:
             with each:
@@ -100,9 +105,33 @@ async def test_no_interrupt_occurs_where_a_coroutine_goes_on_after_an_await() ->
 
 def test_an_interrupt_that_raises_nothing_lets_the_call_go_on() -> None:
     seen: list[None] = []
-    for each in each_interrupt(lambda: seen.append(None), HERE):
+    for each in each_interrupt([lambda: seen.append(None)], HERE, stride=1):
         done: list[int] = []
         with each:
             append_twice(done)
         assert done == [1, 2]
     assert len(seen) == 3
+
+
+def test_each_act_begins_at_a_place_of_its_own_and_takes_one_of_a_stride() -> None:
+    found: list[tuple[type[BaseException] | None, list[int]]] = []
+    for each in each_interrupt([interrupt, end], HERE, stride=2):
+        done: list[int] = []
+        raised = None
+        try:
+            with each:
+                append_twice(done)
+        except (KeyboardInterrupt, SystemExit) as error:
+            raised = type(error)
+        found.append((raised, done))
+    first = [(KeyboardInterrupt, []), (KeyboardInterrupt, [1, 2]), (None, [1, 2])]
+    assert found == [*first, (SystemExit, [1]), (None, [1, 2])]
+
+
+def test_places_that_do_not_count_are_passed_over() -> None:
+    done: list[int] = []
+    for each in each_interrupt([interrupt], HERE, stride=1, counts=lambda: bool(done)):
+        done.clear()
+        with suppress(KeyboardInterrupt), each:
+            append_twice(done)
+        assert done in ([1], [1, 2])

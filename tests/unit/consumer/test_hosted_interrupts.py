@@ -1,4 +1,7 @@
-"""Interrupts of consumers for asyncio and of the drop-in, whose shell runs in a thread without signal handlers."""
+"""Interrupts of consumers for asyncio and of the drop-in, whose shell runs in a thread without signal handlers.
+
+A run takes one place of STRIDE.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,17 @@ from typing import Any, NoReturn
 import pytest
 
 from pykbroker.consumer import AsyncConsumer, hosted
+from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka import KafkaConsumer
-from tests.unit.client.interrupts import Interrupt, each_interrupt
+from tests.unit.client.interrupts import STRIDE, Interrupt, each_interrupt
 from tests.unit.producer.hosted import HostedNet
 from wire.records.builder import BatchBuilder
 
 FILES = ("pykbroker/consumer/", "pykbroker/core/consumer/", "pykbroker/kafka/", "pykbroker/world/background.py")
-BATCHES, BATCH, WAIT_S = 600, 5, 10
+BATCH, WAIT_S = 5, 10
+BATCHES = 1000 + 9000 // STRIDE
+"""The batches that a test has, which are more than it reads."""
 PLACE = TopicPartition("topic", 0)
 SETTINGS: dict[str, Any] = {
     "bootstrap_servers": "node1:9092",
@@ -60,9 +66,10 @@ class Returned:
     def __init__(self, consumer: hosted.HostedConsumer) -> None:
         self._consumer, self.count = consumer, 0
 
-    def note(self, records: Iterable[Any]) -> None:
-        """Check that records are the next ones."""
-        offsets = [each.offset for each in records]
+    def note(self, found: Iterable[Any]) -> None:
+        """Check that records, or columns of records, are the next ones."""
+        columns = [each.offsets if isinstance(each, FetchedColumns) else [each.offset] for each in found]
+        offsets = [offset for each in columns for offset in each]
         assert offsets == list(range(self.count, self.count + len(offsets))), "records are lost or doubled"
         self.count += len(offsets)
 
@@ -83,6 +90,10 @@ def iterated(consumer: KafkaConsumer) -> list[Any]:
     return [next(consumer)]
 
 
+def polled_columns(consumer: KafkaConsumer) -> list[Any]:
+    return consumer.poll_columns(WAIT_S * 1000, 3)
+
+
 def sought(consumer: KafkaConsumer) -> list[Any]:
     position = consumer.position(PLACE)
     assert position is not None
@@ -95,10 +106,9 @@ def committed(consumer: KafkaConsumer) -> list[Any]:
     return []
 
 
-@pytest.mark.parametrize("act", [keyboard_interrupt, system_exit])
-@pytest.mark.parametrize("call", [polled, iterated, sought, committed])
+@pytest.mark.parametrize("call", [polled, iterated, polled_columns, sought, committed])
 def test_an_interrupt_of_the_drop_in_loses_and_doubles_no_record(
-    monkeypatch: pytest.MonkeyPatch, call: Callable[[KafkaConsumer], list[Any]], act: Callable[[], Any]
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[KafkaConsumer], list[Any]]
 ) -> None:
     net = HostedNet()
     monkeypatch.setattr(hosted, "system_client_world", net.world)
@@ -108,7 +118,7 @@ def test_an_interrupt_of_the_drop_in_loses_and_doubles_no_record(
         consumer.seek(PLACE, 0)
         returned = Returned(consumer._hosted)
         for is_empty in (True, False):
-            for interrupt in each_interrupt(act, *FILES):
+            for interrupt in each_interrupt((keyboard_interrupt, system_exit), *FILES):
                 returned.note(iterated(consumer))
                 if is_empty:
                     returned.note(polled(consumer))
@@ -137,15 +147,23 @@ async def got_one_of(consumer: AsyncConsumer) -> list[Any]:
     return [await consumer.getone(PLACE)]
 
 
+async def got_columns(consumer: AsyncConsumer) -> list[Any]:
+    return await consumer.poll_columns(WAIT_S, 3)
+
+
+async def was_sought(consumer: AsyncConsumer) -> list[Any]:
+    consumer.seek(PLACE, await consumer.position(PLACE))
+    return []
+
+
 async def was_committed(consumer: AsyncConsumer) -> list[Any]:
     await consumer.commit()
     return []
 
 
-@pytest.mark.parametrize("act", [keyboard_interrupt, system_exit, cancellation])
-@pytest.mark.parametrize("call", [got_many, got_one, got_one_of, was_committed])
+@pytest.mark.parametrize("call", [got_many, got_one, got_one_of, got_columns, was_sought, was_committed])
 def test_an_interrupt_of_a_consumer_for_asyncio_loses_and_doubles_no_record(
-    call: Callable[[AsyncConsumer], Any], act: Callable[[], Any]
+    call: Callable[[AsyncConsumer], Any],
 ) -> None:
     async def main() -> None:
         net = HostedNet()
@@ -155,7 +173,7 @@ def test_an_interrupt_of_a_consumer_for_asyncio_loses_and_doubles_no_record(
             consumer.seek(PLACE, 0)
             returned = Returned(consumer._hosted)
             for is_empty in (True, False):
-                for interrupt in each_interrupt(act, *FILES):
+                for interrupt in each_interrupt((keyboard_interrupt, system_exit, cancellation), *FILES):
                     returned.note(await got_one(consumer))
                     if is_empty:
                         returned.note(await got_many(consumer))

@@ -1,12 +1,11 @@
 """Calls of consumers that are interrupted at each place: no record is lost, doubled, or committed before its return.
 
-A run takes one place of STRIDE. INTERRUPT_STRIDE=1 in the environment takes all of them, which takes minutes.
+A run takes one place of STRIDE.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 
@@ -17,14 +16,13 @@ from trio._core._run import GLOBAL_RUN_CONTEXT
 from pykbroker.consumer import Consumer
 from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
-from tests.unit.client.interrupts import Interrupt
+from tests.unit.client.interrupts import STRIDE, Interrupt
 from tests.unit.consumer.conftest import GROUP, Consuming
 
 FILES = ("pykbroker/consumer/", "pykbroker/core/consumer/")
 BATCH, PATIENCE_S = 5, 30
 PLACES_MAX = 300
 """The places after which a call only waits for a response."""
-STRIDE = int(os.environ.get("INTERRUPT_STRIDE", 10))
 BATCHES = 4000 // STRIDE
 """The batches that a test has, which are more than it reads."""
 
