@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import trio
 
-from pykbroker.client.defect import ClientInterrupted
+from pykbroker.client.nursery import leave_nursery
 from pykbroker.consumer.calls import ConsumerCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.listener import call_listener
@@ -84,19 +84,7 @@ class Consumer(ConsumerCalls):
                 await self._close(CLOSE_S_MAX, commits=error is None)
         finally:
             self._background.cancel()
-            await self._end(self._nursery_manager, error)
-
-    @staticmethod
-    async def _end(nursery_manager: AbstractAsyncContextManager[trio.Nursery], error: BaseException | None) -> None:
-        """Wait for the shell, without the error of the block, which the nursery would wrap in a group.
-
-        An error that a signal handler has raised ends the block and may end the shell: the block's is the one to raise.
-        """
-        try:
-            await nursery_manager.__aexit__(None, None, None)
-        except BaseExceptionGroup as group:
-            if error is None or group.split(ClientInterrupted)[1] is not None:
-                raise
+            await leave_nursery(self._nursery_manager, error)
 
     # ---- the subscription
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import trio
 
 from pykbroker.client.arrow import ArrowTable
+from pykbroker.client.nursery import leave_nursery
 from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.errors import NOT_ABORTED, TransactionTimeout
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
@@ -63,8 +64,7 @@ class Producer:
             await self.aclose()
         finally:
             self._nursery.cancel_scope.cancel()
-            # The nursery does not get the error of the block, which it would wrap in a group.
-            await self._nursery_manager.__aexit__(None, None, None)
+            await leave_nursery(self._nursery_manager, error)
 
     # ---- records
 

@@ -1,0 +1,26 @@
+"""The end of the nursery that an `async with` block of a client has opened for the client's tasks."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+import trio
+
+from pykbroker.client.defect import ClientInterrupted
+from pykbroker.world.background import cause_of
+
+
+@trio.lowlevel.enable_ki_protection
+async def leave_nursery(manager: AbstractAsyncContextManager[trio.Nursery], error: BaseException | None) -> None:
+    """Wait for the tasks of a client whose block has ended with `error`, which the nursery would wrap in a group.
+
+    An error that a signal handler has raised ends the block and may end the client: the block's is the one to raise.
+    Ctrl-C that arrives here is raised without a group, too, so that `except KeyboardInterrupt` takes it.
+    """
+    try:
+        await manager.__aexit__(None, None, None)
+    except BaseExceptionGroup as group:
+        if group.split(KeyboardInterrupt)[1] is None:
+            raise cause_of(group) or group from None
+        if error is None or group.split(ClientInterrupted)[1] is not None:
+            raise
