@@ -259,7 +259,8 @@ class AsyncProducer:
             return await asyncio.wrap_future(producer.loop.submit(function, *args))
 
     async def _call(self, call: Callable[[TransactionManager], CallResult]) -> None:
-        await self._ask(self._running.shell.transacting.call, call)
+        transacting = self._running.shell.transacting
+        transacting.acknowledge(await self._ask(transacting.result_of, call))
 
     # ---- transactions
 

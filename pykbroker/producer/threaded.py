@@ -106,8 +106,12 @@ class ThreadedProducer:
     # ---- transactions
 
     def call(self, call: Callable[[TransactionManager], CallResult]) -> None:
-        """Make a call of the transaction protocol, and wait for its result as `Transactor.call` does."""
-        self.ask(self.shell.transacting.call, call)
+        """Make a call of the transaction protocol, and wait for its result as `Transactor.call` does.
+
+        The result is acknowledged in the thread of the caller, so that a call which is interrupted can be repeated.
+        """
+        transacting = self.shell.transacting
+        transacting.acknowledge(self.ask(transacting.result_of, call))
 
     def begin_transaction(self) -> None:
         """Begin a transaction. This never waits."""

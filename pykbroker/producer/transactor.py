@@ -61,6 +61,15 @@ class Transactor:
 
         Raise IllegalCall, TransactionError, or TransactionTimeout, after which the same call may be repeated.
         """
+        self.acknowledge(await self.result_of(call))
+
+    def acknowledge(self, result: CallResult) -> None:
+        """Note that the application gets the result of a call, and raise its error."""
+        with self._lock:
+            result.acknowledge()
+
+    async def result_of(self, call: Callable[[TransactionManager], CallResult]) -> CallResult:
+        """Make a call as `call` does, and return its result, which is done. The application has not got it so far."""
         with self._lock:
             result = call(self.manager)
         self._send_due()
@@ -69,8 +78,7 @@ class Transactor:
             raise TransactionTimeout(
                 f"{result.call.value} has no result after max_block_ms={self._max_block_ms}: call it again"
             )
-        with self._lock:
-            result.acknowledge()
+        return result
 
     async def call_now(self, call: Callable[[TransactionManager], None]) -> None:
         """Make a call of the transaction protocol that needs no answer."""
