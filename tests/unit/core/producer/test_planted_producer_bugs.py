@@ -76,9 +76,7 @@ def step(setup: IdempotentSetup, rng: Random, *, expires: bool) -> None:
     if chosen < 0.35:
         setup.append(rng.choice((A, B)), rng.choice((1, 30, 90)))
     elif chosen < 0.6:
-        setup.send()
-        waiting = [each for each in setup.accumulator.incomplete.batches() if each.outcome is None and not each._parts]
-        assert not expires or all(each.created_ms + 100 > setup.now_ms for each in waiting), "a batch outlives its time"
+        send(setup, expires=expires)
     elif chosen < 0.75 and setup.unhandled:
         refusal = rng.choice(REFUSALS) if rng.random() < 0.3 else None
         setup.handle(refusal, after_append=refusal in AFTER_APPEND and rng.random() < 0.5)
@@ -88,13 +86,32 @@ def step(setup: IdempotentSetup, rng: Random, *, expires: bool) -> None:
         setup.disconnect()
     elif expires and chosen < 0.97:
         setup.now_ms += rng.choice((10, 60, 110))
-    elif expires and setup.unhandled:
-        first = next(iter(setup.unhandled[0][0].batches.values()))
-        setup.now_ms = max(setup.now_ms, first.created_ms + 1)
-        setup.append(first.partition, 90)
+    elif chosen > 0.97:
+        coincide(setup, rng, expires=expires)
+
+
+def send(setup: IdempotentSetup, *, expires: bool) -> None:
+    """Send what is due, and check that no batch waits which has expired."""
+    setup.send()
+    waiting = [each for each in setup.accumulator.incomplete.batches() if each.outcome is None and not each._parts]
+    assert not expires or all(each.created_ms + 100 > setup.now_ms for each in waiting), "a batch outlives its time"
+
+
+def coincide(setup: IdempotentSetup, rng: Random, *, expires: bool) -> None:
+    """Let all answers in flight be lost, or be refusals of batches that are written, as a batch of them expires."""
+    if rng.random() < 0.5:
+        setup.finish()  # a partition in which all is well sends several batches at once
+    partition = rng.choice((A, B))
+    begun_ms = setup.now_ms
+    for _ in range(rng.randrange(2, 4)):
+        setup.append(partition, 90)
         setup.send()
-        setup.now_ms = max(setup.now_ms, first.created_ms + 100)  # it expires as its answer and a later one are lost
-        rng.choice((setup.lose_answers, setup.refuse_written))()
+        setup.now_ms += expires
+    if expires:
+        setup.now_ms = begun_ms + 100
+    for _ in range(rng.randrange(1, 4)):
+        rng.choice((setup.lose_answers, setup.refuse_written, lambda: None))()
+        send(setup, expires=expires)
 
 
 def replaced(owner: type, name: str, function: Any) -> Patch:
