@@ -212,36 +212,46 @@ class KafkaConsumer(PartitionCalls):
             raise StopIteration
 
     def _call_listener(self, step: CallListener) -> None:
-        is_done = False
+        """Call the listener. If an interrupt ends the call, the next poll repeats it, or the end of the membership."""
         try:
             result = call_listener(self._hosted.calls.listener, step)
             if iscoroutine(result):  # of an AsyncConsumerRebalanceListener
                 asyncio.run(result)
-            is_done = True
-        finally:
-            self._ask(self._hosted.answer, step, is_done)
+        except Exception:
+            self._ask(self._hosted.answer, step, False)
+            raise
+        self._ask(self._hosted.answer, step, True)
 
     # ---- the end
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        """Commit if `enable_auto_commit` is true, and leave the group, within `timeout_ms` or `request_timeout_ms`."""
-        if self._is_closed:
+        """Commit if `enable_auto_commit` is true, and leave the group, within `timeout_ms` or `request_timeout_ms`.
+
+        If the call is interrupted, the consumer ends at once, without leaving. Another call does what was left undone.
+        """
+        if not self._finalizer.alive:
             return
-        self._is_closed = True
-        deadline = time.monotonic() + (self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms) / 1000
         try:
-            with suppress(KafkaTimeoutError):
-                if autocommit:
-                    self._end(self._hosted.calls.commit_last, deadline)
-                while (step := self._end(self._leave, deadline)) is not None:
-                    self._call_listener(step)
+            if not self._is_closed:
+                self._is_closed = True
+                self._leave_group(self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms, autocommit)
         finally:
-            self._finalizer()
+            stop_forgotten(self._hosted)
         self._call_back()
         for name in ("key_deserializer", "value_deserializer"):
             close = getattr(self.config[name], "close", None)
             if close is not None:
                 close()
+        self._finalizer.detach()
+
+    def _leave_group(self, timeout_ms: float, autocommit: bool) -> None:
+        """Commit and leave, within the time-out."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        with suppress(KafkaTimeoutError):
+            if autocommit:
+                self._end(self._hosted.calls.commit_last, deadline)
+            while (step := self._end(self._leave, deadline)) is not None:
+                self._call_listener(step)
 
     async def _leave(self) -> CallListener | None:
         return await self._hosted.poller.leave(LeaveMode.DEFAULT, "the consumer is being closed")
