@@ -202,14 +202,15 @@ class AsyncConsumer(AsyncCalls):
                 return found
 
     async def _call_listener(self, step: CallListener) -> None:
-        is_done = False
+        """Call the listener. If an interrupt ends the call, the next poll repeats it, or the end of the membership."""
         try:
             result = call_listener(self._hosted.calls.listener, step)
             if isawaitable(result):
                 await result
-            is_done = True
-        finally:
-            self._hosted.ask(self._hosted.answer, step, is_done)
+        except (Exception, asyncio.CancelledError):
+            self._hosted.ask(self._hosted.answer, step, False)
+            raise
+        self._hosted.ask(self._hosted.answer, step, True)
 
 
 def consumer_arguments(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -167,14 +167,15 @@ class Consumer(ConsumerCalls):
             unread.iterate(taken, records)
 
     async def _call_listener(self, step: CallListener) -> None:
-        is_done = False
+        """Call the listener. If an interrupt ends the call, the next poll repeats it, or the end of the membership."""
         try:
             result = call_listener(self.listener, step)
             if isawaitable(result):
                 await result
-            is_done = True
-        finally:
-            self._poller.listener_called(step, is_done=is_done)
+        except (Exception, trio.Cancelled):
+            self._poller.listener_called(step, is_done=False)
+            raise
+        self._poller.listener_called(step, is_done=True)
 
     # ---- the end
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -120,6 +121,39 @@ async def test_the_error_of_a_listener_is_raised_in_the_poll(autojump_clock, con
         with pytest.raises(ZeroDivisionError):
             await consumer.poll(PATIENCE_S)
         assert await values_of(consumer, 1) == [b"a"]
+
+
+class Interrupted(Heard):
+    """A listener whose first call does not return."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        super().__init__()
+        self._error = error
+
+    async def on_partitions_assigned(self, partitions: Any) -> None:  # type: ignore[override]
+        self._note("assigned", partitions)
+        if len(self.calls) == 1 and self._error is None:
+            await trio.sleep_forever()
+        elif len(self.calls) == 1:
+            raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "calls"),
+    [(KeyboardInterrupt(), 2), (SystemExit(), 2), (None, 1)],
+    ids=["KeyboardInterrupt", "SystemExit", "cancelled"],
+)
+async def test_a_call_of_the_listener_that_is_interrupted_is_repeated_by_the_next_poll(
+    autojump_clock, consuming: Consuming, error: BaseException | None, calls: int
+) -> None:
+    consuming.append(b"a")
+    heard = Interrupted(error)
+    async with consuming.consumer(group_id=GROUP) as consumer:
+        consumer.subscribe(["topic"], heard)
+        with trio.move_on_after(PATIENCE_S), suppress(KeyboardInterrupt, SystemExit):
+            await consumer.poll()
+        assert await values_of(consumer, 1) == [b"a"]
+        assert heard.calls == [("assigned", [0, 1, 2])] * calls
 
 
 # ---- errors
