@@ -24,6 +24,7 @@ async def connected_socket(host: str, port: int) -> socket.socket:
     failures: list[OSError] = []
     won: list[trio.socket.SocketType] = []
 
+    @trio.lowlevel.enable_ki_protection
     async def attempt(target: Target, of_address: trio.Nursery) -> None:
         try:
             won.append(await _connected(target))
@@ -32,6 +33,7 @@ async def connected_socket(host: str, port: int) -> socket.socket:
             failures.append(failure)
             of_address.cancel_scope.cancel()
 
+    @trio.lowlevel.enable_ki_protection
     async def attempts(target: Target, ended: trio.Event) -> None:
         """Send SYNs to an address until it accepts or refuses one."""
         async with trio.open_nursery() as of_address:

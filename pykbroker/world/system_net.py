@@ -222,6 +222,7 @@ class SystemNet:
                     await trio.lowlevel.checkpoint()
                     begun = perf_counter_ns()
 
+    @trio.lowlevel.enable_ki_protection
     async def _resume_listeners(self) -> None:
         """Resume accepting on paused listeners."""
         while True:

@@ -177,3 +177,19 @@ def test_a_producer_for_asyncio(call: Any) -> None:
             await face.check(each)
 
     run_asyncio(test)
+
+
+class Interrupting:
+    """An interceptor whose end meets Ctrl-C."""
+
+    def close(self) -> None:
+        handle_sigint()
+
+
+def test_a_second_ctrl_c_at_the_end_of_a_block_is_raised_as_it_is() -> None:
+    async def test(_face: TrioFace) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        run_trio(test, interceptors=[Interrupting()])
+    assert [type(each) for each in caught.value.exceptions] == [KeyboardInterrupt]  # in the group of the test's nursery
