@@ -19,7 +19,7 @@ from pykbroker.consumer.async_calls import AsyncCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.listener import call_listener
-from pykbroker.consumer.poller import COLUMNS_ENOUGH
+from pykbroker.consumer.poller import COLUMNS_ENOUGH, checked_limit
 from pykbroker.consumer.settings import ASSIGNORS, consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns, by_partition
@@ -127,7 +127,7 @@ class AsyncConsumer(AsyncCalls):
 
         Raise ConsumerError or ApiError for an error that the user has to handle; the next call continues.
         """
-        limit = self._settings.max_poll_records if max_records is None else max_records
+        limit = checked_limit("max_records", max_records, self._settings.max_poll_records)
         among = frozenset(TopicPartition(*each) for each in partitions)
         unread = self._hosted.unread
         records, left = unread.choose(limit, among)
@@ -167,9 +167,9 @@ class AsyncConsumer(AsyncCalls):
 
     async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
         """Return the next records as columns, as `Consumer.poll_columns` does."""
-        hosted = self._hosted
+        limit, hosted = checked_limit("records_max", records_max, COLUMNS_ENOUGH), self._hosted
         hosted.rewind()
-        taken = await self._poll(timeout_s, records_max or COLUMNS_ENOUGH, cuts_batch=records_max is not None)
+        taken = await self._poll(timeout_s, limit, cuts_batch=records_max is not None)
         found = taken.columns
         hosted.unread.parts = taken.left
         return found

@@ -15,7 +15,7 @@ from pykbroker.client.nursery import leave_nursery
 from pykbroker.consumer.calls import ConsumerCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.listener import call_listener
-from pykbroker.consumer.poller import COLUMNS_ENOUGH, ConsumerPoller
+from pykbroker.consumer.poller import COLUMNS_ENOUGH, ConsumerPoller, checked_limit
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
@@ -104,7 +104,7 @@ class Consumer(ConsumerCalls):
         ConsumerError or ApiError for an error that the user has to handle; the next call continues. An error that the
         rebalance listener raises is raised here.
         """
-        records_max = self._records_max(records_max, self._settings.max_poll_records)
+        records_max = checked_limit("records_max", records_max, self._settings.max_poll_records)
         unread = self._unread
         found, left = unread.choose(records_max)
         if found:
@@ -121,8 +121,8 @@ class Consumer(ConsumerCalls):
         Without `records_max`, all batches are whole: more are returned until there are 10,000 records. Keys and values
         are bytes: no deserializer and no interceptor sees them.
         """
+        limit = checked_limit("records_max", records_max, COLUMNS_ENOUGH)
         self._shell.rewind()
-        limit = self._records_max(records_max, COLUMNS_ENOUGH)
         taken = await self._poll(timeout_s, limit, cuts_batch=records_max is not None)
         found = taken.columns
         self._unread.parts = taken.left
@@ -139,13 +139,6 @@ class Consumer(ConsumerCalls):
         while (step := await self._poller.poll(deadline, records_max, cuts_batch=cuts_batch)) is not None:
             await self._call_listener(step)
         return self._unread.take(records_max, cuts_batch=cuts_batch)
-
-    def _records_max(self, given: int | None, default: int) -> int:
-        if given is None:
-            return default
-        if given < 1:
-            raise ValueError(f"records_max={given} must be at least 1")
-        return given
 
     def __aiter__(self) -> Self:
         return self

@@ -14,6 +14,17 @@ COLUMNS_ENOUGH = 10_000
 """The records after which a poll for columns returns no further batch."""
 
 
+def checked_limit(name: str, given: int | None, default: int) -> int:
+    """Return the largest number of records of a poll. `name` is that of the argument. Raise TypeError or ValueError."""
+    if given is None:
+        return default
+    if not isinstance(given, int):
+        raise TypeError(f"{name}={given!r} must be an integer")
+    if given < 1:
+        raise ValueError(f"{name}={given} must be at least 1")
+    return given
+
+
 class ConsumerPoller:
     """The polls of one consumer, and the end of its membership.
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.core.consumer.errors import ConsumerError, ConsumerTimeout
+from pykbroker.core.consumer.partition_state import AssignedPartition
 from pykbroker.core.consumer.position import CommittedOffset
+from pykbroker.core.consumer.subscription import paused
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.errors import IllegalStateError, KafkaTimeoutError, as_kafka
@@ -45,8 +47,7 @@ class PartitionCalls:
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of the last fetch, or None before it."""
-        self._check_assigned(partition)
-        return self._hosted.shell.subscription[TopicPartition(*partition)].high_watermark
+        return self._check_assigned(partition).high_watermark
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until `resume`. Raise KeyError for one that is not assigned."""
@@ -54,8 +55,7 @@ class PartitionCalls:
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
-        subscription = self._hosted.shell.subscription
-        return {each for each in subscription.partitions if subscription[each].is_paused}
+        return paused(self._hosted.shell.subscription)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these partitions again. Raise KeyError for one that is not assigned."""
@@ -84,6 +84,7 @@ class PartitionCalls:
     ) -> None:
         """Commit offsets, by default those behind the records that were returned."""
         self._check_group()
+        self._call_back()
         self._ask(
             self._hosted.calls.commit, None if offsets is None else committed_offsets(offsets), timeout_ms=timeout_ms
         )
@@ -194,10 +195,13 @@ class PartitionCalls:
         if self.config["group_id"] is None:
             raise IllegalStateError("Requires group_id")
 
-    def _check_assigned(self, partition: TopicPartition) -> None:
+    def _check_assigned(self, partition: TopicPartition) -> AssignedPartition:
+        """Return the state of a partition. Raise IllegalStateError if it is not assigned."""
         [key] = checked([partition])
-        if self._hosted.shell.subscription.get(key) is None:
+        state = self._hosted.shell.subscription.get(key)
+        if state is None:
             raise IllegalStateError("Partition is not assigned")
+        return state
 
     def _check_known(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
         assigned = self._hosted.shell.subscription.partitions

@@ -233,6 +233,12 @@ def checked_names(topics: Iterable[str]) -> list[str]:
     return names
 
 
+def paused(subscription: ConsumerSubscription) -> set[TopicPartition]:
+    """Return the paused partitions. Any thread may ask, also while the assignment changes."""
+    states = [(partition, subscription.get(partition)) for partition in subscription.partitions]
+    return {partition for partition, state in states if state is not None and state.is_paused}
+
+
 def is_subscribed(subscription: ConsumerSubscription, topic: str) -> bool:
     """Whether partitions of a topic may be read. If not, the group takes them away only with the next rebalance."""
     return subscription.kind is not SubscriptionKind.TOPICS or topic in subscription.topics

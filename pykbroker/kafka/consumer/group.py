@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.listener import call_listener
-from pykbroker.consumer.poller import COLUMNS_ENOUGH
+from pykbroker.consumer.poller import COLUMNS_ENOUGH, checked_limit
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import FetchedColumns, by_partition
@@ -143,13 +143,10 @@ class KafkaConsumer(PartitionCalls):
         """Return the next records of each partition, at most `max_records`, or an empty dict after `timeout_ms`."""
         if timeout_ms < 0:
             raise ValueError("Timeout must not be negative")
-        limit = self.config["max_poll_records"] if max_records is None else max_records
-        if not isinstance(limit, int):
-            raise TypeError("max_records must be an integer")
-        if limit <= 0:
-            raise ValueError("max_records must be positive")
+        limit = checked_limit("max_records", max_records, self.config["max_poll_records"])
         if self._is_closed:
             raise IllegalStateError("KafkaConsumer is closed")
+        self._call_back()
         unread = self._unread
         records, left = unread.choose(limit)  # those that an iteration has left
         if records:
@@ -165,16 +162,17 @@ class KafkaConsumer(PartitionCalls):
 
         Without `max_records`, all batches are whole: more are returned until there are 10,000 records.
         """
+        limit = checked_limit("max_records", max_records, COLUMNS_ENOUGH)
+        self._call_back()
         with kafka_errors():
             self._hosted.rewind()
-        taken = self._poll(timeout_ms / 1000, max_records or COLUMNS_ENOUGH, cuts_batch=max_records is not None)
+        taken = self._poll(timeout_ms / 1000, limit, cuts_batch=max_records is not None)
         found = taken.columns
         self._unread.parts = taken.left
         return found
 
     def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> Taken:
         deadline = time.monotonic() + timeout_s
-        self._call_back()
         while True:
             left = max(0.0, deadline - time.monotonic())
             step = self._ask(self._hosted.poll, left, records_max, cuts_batch)
@@ -203,6 +201,7 @@ class KafkaConsumer(PartitionCalls):
         unread = self._unread
         if unread.restore():
             return
+        self._call_back()
         timeout_ms = self.config["consumer_timeout_ms"]
         taken = self._poll(
             inf if timeout_ms < 0 else timeout_ms / 1000, self.config["max_poll_records"], cuts_batch=True
@@ -269,11 +268,8 @@ class KafkaConsumer(PartitionCalls):
             return {} if self.config["metrics_enabled"] else None
         subscription, prefix = self._hosted.shell.subscription, self.config["metric_group_prefix"]
         states = [subscription.get(each) for each in subscription.partitions]
-        lags = [
-            each.high_watermark - each.position.offset
-            for each in states
-            if each is not None and each.position is not None and each.high_watermark is not None
-        ]
+        places = [(each.high_watermark, each.position) for each in states if each is not None]
+        lags = [end - position.offset for end, position in places if end is not None and position is not None]
         own = {
             f"{prefix}-coordinator-metrics": {"assigned-partitions": len(states)},
             f"{prefix}-fetch-manager-metrics": {"records-lag-max": max(lags, default=0)},

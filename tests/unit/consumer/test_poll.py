@@ -97,11 +97,14 @@ async def test_columns_continue_where_an_iteration_stopped(autojump_clock, consu
     assert (record.value, columns.values) == (b"a", [b"b", b"c"])
 
 
-@pytest.mark.parametrize("count", [0, -1])
-async def test_a_poll_of_no_records_is_refused(autojump_clock, consuming: Consuming, count: int) -> None:
+async def test_a_poll_of_no_number_of_records_is_refused(autojump_clock, consuming: Consuming) -> None:
     async with consuming.consumer("topic") as consumer:
-        with pytest.raises(ValueError, match=f"records_max={count} must be at least 1"):
-            await consumer.poll(0, records_max=count)
+        for poll in (consumer.poll, consumer.poll_columns):
+            for count in (0, -1):
+                with pytest.raises(ValueError, match=f"records_max={count} must be at least 1"):
+                    await poll(0, records_max=count)
+            with pytest.raises(TypeError, match="records_max='1' must be an integer"):
+                await poll(0, records_max="1")  # type: ignore[arg-type]
 
 
 # ---- what cannot be returned
