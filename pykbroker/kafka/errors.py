@@ -6,9 +6,6 @@ The class of a broker's error code is an attribute of this module too, such as `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 from pykbroker.core.consumer.errors import (
@@ -35,10 +32,11 @@ from pykbroker.core.producer.errors import (
     UnknownPartition,
 )
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.kafka.kafka_python import module_of
 from pykbroker.kafka.structs import OffsetAndMetadata
 from wire.error_codes import ErrorCode
 
-THEIRS: ModuleType | None = import_module("kafka.errors") if find_spec("kafka") else None
+THEIRS = module_of("errors")
 
 UNLIKE_KAFKA = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownError",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
+
+from pykbroker.kafka.kafka_python import module_of
 
 
 class Partitioner(ABC):
@@ -37,5 +37,5 @@ def partition_with(partitioner: Any, topic: str, key: Any, key_bytes: bytes | No
     return partitioner.partition(topic, key_bytes, rest[-1])
 
 
-if find_spec("kafka") and (theirs := getattr(import_module("kafka.partitioner"), "Partitioner", None)):
+if theirs := getattr(module_of("partitioner"), "Partitioner", None):
     Partitioner.register(theirs)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import kafka
 import kafka.errors as theirs
 import pytest
@@ -93,3 +97,14 @@ def test_a_truncation_has_the_offsets_at_which_the_logs_differ() -> None:
 @pytest.mark.parametrize("base", [theirs.KafkaConfigurationError, ValueError, TypeError])
 def test_a_refused_argument_is_caught_by_each_error_that_kafka_python_raises_for_one(base: type[Exception]) -> None:
     assert issubclass(errors.KafkaConfigurationError, base)
+
+
+def test_another_package_named_kafka_is_not_kafka_python(tmp_path: Path) -> None:
+    """A folder with files for a cluster is such a package, if kafka-python is not installed."""
+    (tmp_path / "kafka").mkdir()
+    (tmp_path / "kafka" / "__init__.py").touch()
+    program = "import kafka, pykbroker.kafka.errors as ours; print(kafka.__file__, ours.KafkaError.__mro__[1].__name__)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60
+    )
+    assert ended.stdout.split() == [str(tmp_path / "kafka" / "__init__.py"), "Exception"]
