@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -10,8 +9,8 @@ from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.offsets import TimedOffset
 from pykbroker.core.consumer.position import CommittedOffset
+from pykbroker.core.consumer.subscription import paused
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.world.background import LoopEnded
 
 
 class AsyncCalls:
@@ -32,10 +31,7 @@ class AsyncCalls:
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the consumer in its thread, and return its result."""
-        try:
-            return await asyncio.wrap_future(self._hosted.submit(function, *args))
-        except LoopEnded as error:
-            raise self._hosted.ended(error) from error
+        return await self._hosted.call_async(function, *args)
 
     # ---- positions
 
@@ -84,8 +80,7 @@ class AsyncCalls:
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
-        subscription = self._hosted.shell.subscription
-        return {each for each in subscription.partitions if subscription[each].is_paused}
+        return paused(self._hosted.shell.subscription)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these partitions again."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from inspect import isawaitable
 from math import inf
 from typing import Any
@@ -17,7 +18,7 @@ from pykbroker.core.consumer.errors import ConsumerClosed, ConsumerTimeout
 from pykbroker.core.consumer.membership.steps import CallListener
 from pykbroker.core.consumer.records import ReadRecords
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.world.background import BackgroundLoop, Future, LoopEnded, result_of
+from pykbroker.world.background import BackgroundLoop, Future, LoopEnded
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
 from wire.records.column_reader import read_columns
@@ -45,26 +46,47 @@ class HostedConsumer:
             await nursery.start(self.shell.run)
             self._is_running.set()
 
-    def submit(self, function: Callable[..., Any], *args: Any, timeout_s: float = inf) -> Future[Any]:
+    def submit(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        timeout_s: float = inf,
+        done: Callable[[Future[Any]], object] | None = None,
+    ) -> Future[Any]:
         """Call a function, or an async one, in the background. Return the future of its result.
 
-        The function is cancelled with the future. ConsumerTimeout is its error after `timeout_s`.
+        The function is cancelled with the future. ConsumerTimeout is its error after `timeout_s`. `done` is called with
+        the future, in the background, once its outcome is known.
         """
-        if self.shell.is_closed:
-            raise ConsumerClosed("the consumer is closed")
-        return self.loop.submit(self._called, function, args, timeout_s)
+        self._check_open()
+        return self.loop.submit(self._called, function, args, timeout_s, done=done)
 
     def ask(self, function: Callable[..., Any], *args: Any, timeout_s: float = inf) -> Any:
         """Call a function as `submit` does, and return its result. Raise its error."""
         self.loop.check_may_wait()
-        try:
-            return result_of(self.submit(function, *args, timeout_s=timeout_s))
-        except LoopEnded as error:
-            raise self.ended(error) from error
+        self._check_open()
+        with self._ending():
+            return self.loop.call(self._called, function, args, timeout_s)
 
-    def ended(self, error: LoopEnded) -> Exception:
-        """Return the error of a call during which the loop has ended: its failure, or that the consumer is closed."""
-        return error if error.__cause__ is not None else ConsumerClosed("the consumer was closed during the call")
+    async def call_async(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function as `ask` does, from asyncio. A cancelled call cancels the function."""
+        self._check_open()
+        with self._ending():
+            return await self.loop.call_async(self._called, function, args, inf)
+
+    def _check_open(self) -> None:
+        if self.shell.is_closed:
+            raise ConsumerClosed("the consumer is closed")
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Raise ConsumerClosed from a call during which the loop has ended, or LoopEnded if the loop has failed."""
+        try:
+            yield
+        except LoopEnded as error:
+            if error.__cause__ is not None:
+                raise
+            raise ConsumerClosed("the consumer was closed during the call") from error
 
     async def _called(self, function: Callable[..., Any], args: tuple[Any, ...], timeout_s: float) -> Any:
         with trio.move_on_after(timeout_s):

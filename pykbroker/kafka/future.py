@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Any, Self, cast
@@ -17,6 +17,7 @@ from pykbroker.kafka.structs import KafkaRecordMetadata
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RowsFailed
 from pykbroker.producer.threaded import ThreadedProducer, left_s
 from pykbroker.world.background import Future
+from pykbroker.world.latch import Latch
 
 log = logging.getLogger("pykbroker.kafka")
 
@@ -138,27 +139,48 @@ class FutureRecordMetadata(KafkaFuture):
 
 
 class CommitFuture(KafkaFuture):
-    """The outcome of one `commit_async`. Its value is None. Callbacks run in the consumer's thread, or at once."""
+    """The outcome of one `commit_async`. Its value is None. Callbacks run in the consumer's thread, or at once.
 
-    __slots__ = ("_future",)
+    It has no lock, so that an interrupt in the user's thread never stops the consumer's.
+    """
 
-    def __init__(self, future: Future[None]) -> None:
+    __slots__ = ("_callbacks", "_future")
+
+    def __init__(self) -> None:
+        self._future: Future[None] | None = None
+        self._callbacks: deque[Callable[[], None]] = deque()
+
+    def settle(self, future: Future[None]) -> None:
+        """Take the outcome of a future that is done, and call back, in the consumer's thread."""
         self._future = future
+        self._call_back()
 
     @property
     def is_done(self) -> bool:
         """Whether the commit has succeeded or failed."""
-        return self._future.done()
+        return self._future is not None
 
     def _wait(self, timeout: float | None) -> bool:
-        with suppress(TimeoutError):
-            self._future.exception(timeout)
-        return self._future.done()
+        done = Latch()
+        self._when_done(done.set)
+        return done.wait(timeout)
 
     def _when_done(self, callback: Callable[[], None]) -> None:
-        self._future.add_done_callback(lambda _: callback())
+        self._callbacks.append(callback)
+        if self.is_done:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        """Call each callback once, though both threads may be here at the same time."""
+        while True:
+            try:
+                callback = self._callbacks.popleft()
+            except IndexError:
+                return
+            callback()
 
     def _outcome(self) -> tuple[None, BaseException | None]:
+        assert self._future is not None, "the future is done"
         error = self._future.exception()
         return None, None if error is None else as_kafka(error)
 

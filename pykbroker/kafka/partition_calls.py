@@ -104,9 +104,10 @@ class PartitionCalls:
         if found is None:
             consumed = self._ask(self._hosted.shell.consumed)
             found = {key: OffsetAndMetadata(each.offset, each.metadata, each.epoch) for key, each in consumed.items()}
-        future = CommitFuture(self._hosted.submit(self._hosted.calls.commit, committed_offsets(found)))
         function = callback or self.config["default_offset_commit_callback"]
-        return future.add_both(lambda result: self._committed.append((function, found, result)))
+        future = CommitFuture().add_both(lambda result: self._committed.append((function, found, result)))
+        self._hosted.submit(self._hosted.calls.commit, committed_offsets(found), done=future.settle)
+        return future
 
     def _call_back(self) -> None:
         while self._committed:

@@ -256,7 +256,7 @@ class AsyncProducer:
         producer = self._running
         producer.check_open()
         with producer.ending_with_producer():
-            return await asyncio.wrap_future(producer.loop.submit(function, *args))
+            return await producer.loop.call_async(function, *args)
 
     async def _call(self, call: Callable[[TransactionManager], CallResult]) -> None:
         transacting = self._running.shell.transacting

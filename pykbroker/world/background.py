@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future as Future
 from concurrent.futures import InvalidStateError
@@ -35,7 +37,8 @@ class BackgroundLoop:
         self._process = OneProcess(name, lost="a fork does not copy its thread")
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
-        self._started = Latch()
+        self._started, self._is_over = Latch(), False
+        self._joining: deque[Latch] = deque()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -73,20 +76,56 @@ class BackgroundLoop:
             self.check()
 
     def call(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run an async function in the loop, and return its result. Raise LoopEnded if the loop ends before."""
-        self.check_may_wait()
-        return result_of(self.submit(function, *args))
+        """Run an async function in the loop, and return its result. Raise LoopEnded if the loop ends before.
 
-    def submit(self, function: Callable[..., Awaitable[T]], *args: Any) -> Future[T]:
-        """Start an async function in the loop, and return its future. Cancelling the future cancels the function."""
+        An interrupted call cancels the function.
+        """
+        self.check_may_wait()
         self.check()
-        assert self._token is not None, "the loop is not started"
+        done, future = Latch(), Future[T]()
+        future.add_done_callback(lambda _: done.set())
+        try:
+            self._run_soon(future, function, args)
+            done.wait()
+        except BaseException:
+            with suppress(LoopEnded):
+                self.call_soon(future.cancel)
+            raise
+        return future.result()
+
+    async def call_async(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Call a function as `call` does, from asyncio. A cancelled call cancels the function."""
+        self.check()
         future: Future[T] = Future()
+        outcome = asyncio.wrap_future(future)
+        self._run_soon(future, function, args)
+        return await outcome
+
+    def submit(
+        self, function: Callable[..., Awaitable[T]], *args: Any, done: Callable[[Future[T]], object] | None = None
+    ) -> Future[T]:
+        """Start an async function in the loop, and return its future. Cancelling the future cancels the function.
+
+        `done` is called with the future once its outcome is known, in the loop.
+        """
+        self.check()
+        future: Future[T] = Future()
+        if done is not None:
+            future.add_done_callback(done)
+        self._run_soon(future, function, args)
+        return future
+
+    def _run_soon(self, future: Future[T], function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
+        """Let the loop run a function for a future.
+
+        From here on until its outcome is known, no thread in which signal handlers run may call the future: an error
+        that a handler raises in the code of `concurrent.futures` may leave its lock taken, and the loop waits for ever.
+        """
+        assert self._token is not None, "the loop is not started"
         try:
             self._token.run_sync_soon(self._spawn, future, function, args)
         except trio.RunFinishedError:
-            future.set_exception(self._end_error())
-        return future
+            settle(future, error=self._end_error())
 
     def _spawn(self, future: Future[T], function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
         try:
@@ -116,20 +155,29 @@ class BackgroundLoop:
 
     def stop_soon(self) -> None:
         """Cancel `main`. A second call does nothing, nor one after a failure."""
-        if self._process.is_current and self._thread.is_alive():
+        if self._process.is_current and not self._is_over:
             with suppress(LoopEnded):
                 self.call_soon(self._scope.cancel)
 
     def stop(self) -> None:
         """Cancel `main` and wait for the end of the thread, as `stop_soon` does."""
         self.stop_soon()
-        if self._process.is_current and self._thread.is_alive() and not self.is_current_thread:
-            self._thread.join()
+        if self._process.is_current and not self.is_current_thread:
+            self.join()
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the thread. Return False after the time-out."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        """Wait for the end of the thread. Return False after the time-out.
+
+        A join of the thread that a signal handler interrupts would let Python 3.11 take it for ended, since it runs.
+        """
+        done = Latch()
+        self._joining.append(done)
+        if self._is_over:
+            done.set()
+        is_over = done.wait(timeout_s)
+        if is_over:
+            self._thread.join()  # which has nothing left to do
+        return is_over
 
     def _run(self) -> None:
         try:
@@ -138,8 +186,13 @@ class BackgroundLoop:
             self._failure = cause_of(error) or self._failure or error
         finally:
             self._started.set()
-            if self._ended is not None:
-                self._ended(self._failure)
+            try:
+                if self._ended is not None:
+                    self._ended(self._failure)
+            finally:
+                self._is_over = True
+                for joining in list(self._joining):
+                    joining.set()
 
     async def _run_main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
@@ -186,17 +239,6 @@ def cause_of(error: BaseException) -> BaseException | None:
     if isinstance(error, trio.TrioInternalError) and error.__cause__ is not None:
         return cause_of(error.__cause__)
     return None if isinstance(error, trio.Cancelled) else error
-
-
-def result_of(future: Future[T]) -> T:
-    """Wait for a future and return its result. Raise its error. If the wait is interrupted, the future is cancelled."""
-    done = Latch()
-    try:
-        future.add_done_callback(lambda _: done.set())
-        done.wait()
-        return future.result()
-    finally:
-        future.cancel()
 
 
 def settle(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:

@@ -29,7 +29,7 @@ class Interrupt:
     Python runs the handler of a signal, and raises what the handler raises, only when a function begins, after a call,
     and when a loop goes back. So a line that calls nothing is never interrupted, and one with several calls has as many
     places. They are counted in the thread that has entered the block, and in whatever runs there. The files are
-    relative to the root of the project, and the name of a folder ends with a slash.
+    relative to the root of the project, or those of a module of Python. The name of a folder ends with a slash.
 
     `act` raises an error, calls a signal handler, or cancels a scope. Its frame is called by the interrupted one, so a
     handler that looks at the callers of its frame, such as trio's, finds what it would find after a real signal.
@@ -77,7 +77,7 @@ class Interrupt:
             is_next = last >= 0 and last != frame.f_lasti
             if is_next and is_place(frame.f_code, last, frame.f_lasti) and self._counts():
                 if not self._left:
-                    path = Path(frame.f_code.co_filename).relative_to(ROOT)
+                    path = frame.f_code.co_filename.removeprefix(f"{ROOT}/")
                     self.at, self._is_over = f"{path}:{frame.f_lineno}", True
                     self._last.clear()
                     self.act()

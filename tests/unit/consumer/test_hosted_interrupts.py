@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import _base
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -22,6 +24,8 @@ from tests.unit.producer.hosted import HostedNet
 from wire.records.builder import BatchBuilder
 
 FILES = ("pykbroker/consumer/", "pykbroker/core/consumer/", "pykbroker/kafka/", "pykbroker/world/background.py")
+WITH_FUTURES = (*FILES, _base.__file__, threading.__file__)
+"""The code of futures and conditions is written in Python, too, and their locks are shared with the other thread."""
 BATCH, WAIT_S = 5, 10
 BATCHES = 1000 + 9000 // STRIDE
 """The batches that a test has, which are more than it reads."""
@@ -118,7 +122,7 @@ def test_an_interrupt_of_the_drop_in_loses_and_doubles_no_record(
         consumer.seek(PLACE, 0)
         returned = Returned(consumer._hosted)
         for is_empty in (True, False):
-            for interrupt in each_interrupt((keyboard_interrupt, system_exit), *FILES):
+            for interrupt in each_interrupt((keyboard_interrupt, system_exit), *WITH_FUTURES):
                 returned.note(iterated(consumer))
                 if is_empty:
                     returned.note(polled(consumer))

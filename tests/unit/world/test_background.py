@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -135,3 +137,36 @@ def test_a_thread_with_the_identifier_of_an_ended_loop_is_another_one(monkeypatc
 
 async def identifier() -> int:
     return threading.get_ident()
+
+
+class Interrupted(Exception):
+    """The error that a signal handler raises."""
+
+
+@pytest.mark.timeout(10)
+def test_a_loop_whose_end_was_waited_for_in_vain_is_waited_for_again() -> None:
+    """The join of a thread that a signal handler interrupts lets Python 3.11 take the thread for ended."""
+    released, was_interrupted, thread = threading.Event(), threading.Event(), threading.get_ident()
+
+    def interrupt(*_given: object) -> None:
+        if not was_interrupted.is_set():
+            was_interrupted.set()
+            raise Interrupted
+
+    def ended(_failure: BaseException | None) -> None:
+        while not was_interrupted.is_set():  # a signal right before the wait does not end it
+            if sys._current_frames()[thread].f_code.co_name in ("wait", "_wait_for_tstate_lock"):
+                signal.pthread_kill(thread, signal.SIGUSR1)
+        assert released.wait(10)
+
+    loop = BackgroundLoop("loop", trio.sleep_forever, ended)
+    loop.start()
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            loop.stop()
+        assert not loop.join(0)
+        released.set()
+        assert loop.join(10)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
