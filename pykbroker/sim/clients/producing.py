@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -172,8 +171,3 @@ class ProducerRun:
         for record in self._stage.state.log(TopicPartition(TOPIC, index)).records:
             found.setdefault(bytes(record.value or b""), []).append(record.offset)
         return found
-
-
-def outcomes(records: list[SentRecord]) -> Iterator[tuple[str, int]]:
-    """Yield the number of records with each outcome."""
-    yield from sorted(Counter(record.outcome for record in records).items())
