@@ -10,6 +10,8 @@ from typing import ClassVar
 import trio
 
 CHUNK_BYTES_MAX = 65536
+LAST_S = 0.1, 0.4, 1.5
+"""The times that a fault may last. The longest exceeds the clients' request timeout."""
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with a time of zero, with which `close` sends a RST segment."""
 
@@ -67,8 +69,14 @@ class FaultyProxy:
         await self._last()
 
     async def hold_and_cut(self) -> None:
-        """Hold all answers for some time, and close the connections, so that these answers are lost."""
-        await self.hold()
+        """Hold all answers for some time, and lose them."""
+        await self.lose_answers(self._dice.choice(LAST_S))
+
+    async def lose_answers(self, seconds: float) -> None:
+        """Hold all answers for this time, and close the connections, so that these answers are lost."""
+        self._answers = trio.Event()
+        await trio.sleep(seconds)
+        self._heal()
         await self.cut()
 
     async def refuse(self) -> None:
@@ -78,8 +86,8 @@ class FaultyProxy:
         await self._last()
 
     async def _last(self) -> None:
-        """Let a fault last. The longest faults exceed the clients' request timeout."""
-        await trio.sleep(self._dice.choice((0.1, 0.4, 1.5)))
+        """Let a fault last."""
+        await trio.sleep(self._dice.choice(LAST_S))
         self._heal()
 
     def _heal(self) -> None:

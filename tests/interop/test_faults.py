@@ -5,7 +5,11 @@ With PYKBROKER_TEST_SOAK_S=300 the proxies delay and cut for 300 s.
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -21,7 +25,9 @@ from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.errors import TransactionAborted
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.producer import ColumnsDelivery, Producer, RowsFailed
+from pykbroker.kafka import KafkaProducer
+from pykbroker.producer import AsyncProducer, ColumnsDelivery, Delivery, Producer, RowsFailed
+from pykbroker.producer.async_producer import AsyncDelivery
 from tests.interop.group_scenarios import SOON
 from tests.interop.kafka_cluster import KafkaCluster
 from tests.interop.soak import SOAK_S, TIMEOUT_S
@@ -31,11 +37,22 @@ from tools.broker_process import BrokerProcess
 from tools.faulty_proxy import FaultyProxy
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
-FAULTY_S = max(3.0, SOAK_S)
+FAULTY_S = max(2.0, SOAK_S)
 SETTINGS: dict[str, Any] = {"request_timeout_ms": 1000, "retry_backoff_ms": 20, "reconnect_backoff_max_ms": 200}
 MEMORY_BYTES = 50_000
 TASKS, ROWS = 3, 50
 COPIERS = 2
+LOST_ROUNDS = max(1, int(SOAK_S))
+"""The rounds in which answers are lost: two, or one for each second of a soak."""
+EXPIRY: dict[str, Any] = {
+    "linger_ms": 5,
+    "request_timeout_ms": 600,
+    "delivery_timeout_ms": 605,
+    "batch_size": 200,
+    "retry_backoff_ms": 20,
+    "reconnect_backoff_max_ms": 100,
+}
+"""The smallest delivery timeout that is legal: the only request of a batch times out as the batch expires."""
 
 
 class Stage(NamedTuple):
@@ -96,13 +113,14 @@ class Faults:
         self.ended.set()
 
 
-async def play(stage: Stage, client: Callable[[Stage, trio.Event], Any]) -> Any:
-    """Run a client and the faults of its stage, and return the result of the client."""
+async def play(stage: Stage, client: Callable[[Stage, trio.Event], Any], *, kills: bool = True) -> Any:
+    """Run a client and the faults of its stage, unless it injects its own. Return the result of the client."""
     faults = Faults(stage)
     async with trio.open_nursery() as nursery:
         for proxy in stage.proxies:
             await nursery.start(proxy.run)
-        nursery.start_soon(faults.run)
+        if kills:
+            nursery.start_soon(faults.run)
         result = await client(stage, faults.ended)
         nursery.cancel_scope.cancel()
     return result
@@ -169,6 +187,128 @@ def test_faults_lose_repeat_and_reorder_nothing(stage: Stage) -> None:
         for task in range(TASKS):
             written = [v for (index, _), v in found.items() if index == partition and v.startswith(b"%d " % task)]
             assert written == sorted(set(written))
+
+
+# ---- answers that are lost when the time of a batch is over
+
+
+class LostAnswers:
+    """Idempotent producers of every face, whose answers the proxies hold, and lose when the first batch expires.
+
+    In a part of the rounds, the loop that sends is busy at that time.
+    """
+
+    def __init__(self, stage: Stage, topic: str) -> None:
+        self._stage, self._topic = stage, topic
+        self._settings = {"bootstrap_servers": stage.servers, **EXPIRY}
+        self._met = threading.Barrier(len(self.faces) + 1, timeout=60)
+        self.outcomes: dict[bytes, bool] = {}
+        """Whether each record is acknowledged."""
+
+    @property
+    def faces(self) -> tuple[Callable[[], None], ...]:
+        """Return the functions that send with a face."""
+        return self.drop_in, self.asyncio, self.trio
+
+    async def run(self, _stage: Stage, _ended: trio.Event) -> None:
+        """Run all faces, and lose answers in each round."""
+        async with trio.open_nursery() as nursery:
+            for face in self.faces:
+                nursery.start_soon(trio.to_thread.run_sync, face)
+            dice = Random(self._topic)
+            for number in range(LOST_ROUNDS):
+                await trio.to_thread.run_sync(self._met.wait)
+                async with trio.open_nursery() as holding:
+                    held_s = dice.choice((dice.uniform(0.57, 0.67), 0.9)) if number else 0.65
+                    for proxy in self._stage.proxies:
+                        holding.start_soon(proxy.lose_answers, held_s)
+                    await trio.lowlevel.checkpoint()
+                    await trio.to_thread.run_sync(self._met.wait)
+
+    def _steps(self, face: str) -> Iterator[tuple[str, Any]]:
+        """Yield the steps of all rounds: a value to send, a time to pause or to keep the loop busy, or a flush."""
+        dice = Random(face)
+        for number in range(LOST_ROUNDS):
+            yield "send", b"%s %d" % (face.encode(), number)
+            yield "flush", None
+            self._met.wait()
+            self._met.wait()  # the answers are held now
+            for index in range(6):
+                yield "send", b"%s %d %d" % (face.encode(), number, index)
+                yield "pause", dice.uniform(0, 0.12)
+            yield "pause", dice.uniform(0, 0.25)
+            yield "block", dice.choice((0, dice.uniform(0, 0.3)))
+            yield "flush", None
+
+    def drop_in(self) -> None:
+        """Send with the drop-in for kafka-python."""
+        sent: list[tuple[bytes, Any]] = []
+        with KafkaProducer(**self._settings) as producer:
+            for step, value in self._steps("drop-in"):
+                if step == "send":
+                    sent.append((value, producer.send(self._topic, value, partition=0)))
+                elif step == "pause":
+                    time.sleep(value)
+                elif step == "block":
+                    producer._producer.loop.call_soon(partial(time.sleep, value))
+                else:
+                    producer.flush()
+        self.outcomes |= {value: future.succeeded() for value, future in sent}
+
+    def asyncio(self) -> None:
+        """Send with the producer for asyncio."""
+        asyncio.run(self._asyncio())
+
+    async def _asyncio(self) -> None:
+        sent: list[tuple[bytes, AsyncDelivery]] = []
+        async with AsyncProducer(**self._settings) as producer:
+            for step, value in self._steps("asyncio"):
+                if step == "send":
+                    sent.append((value, await producer.send(self._topic, value, partition=1)))
+                elif step == "pause":
+                    await asyncio.sleep(value)
+                elif step == "block":
+                    producer._running.loop.call_soon(partial(time.sleep, value))
+                else:
+                    await producer.flush()
+        self.outcomes |= {value: is_acknowledged(delivery) for value, delivery in sent}
+
+    def trio(self) -> None:
+        """Send with the producer for trio."""
+        trio.run(self._trio)
+
+    async def _trio(self) -> None:
+        sent: list[tuple[bytes, Delivery]] = []
+        async with Producer(**self._settings) as producer:
+            for step, value in self._steps("trio"):
+                if step == "send":
+                    sent.append((value, await producer.send(self._topic, value, partition=2)))
+                elif step == "pause":
+                    await trio.sleep(value)
+                elif step == "block":
+                    time.sleep(value)  # noqa: ASYNC251 - the loop is busy
+                else:
+                    await producer.flush()
+        self.outcomes |= {value: is_acknowledged(delivery) for value, delivery in sent}
+
+
+def is_acknowledged(delivery: Delivery | AsyncDelivery) -> bool:
+    with suppress(ApiError):
+        delivery.result()
+        return True
+    return False
+
+
+def test_answers_that_are_lost_at_the_expiry_double_nothing(stage: Stage) -> None:
+    topic = stage.target.topic(**{"min.insync.replicas": "1"})
+    lost = LostAnswers(stage, topic)
+    trio.run(partial(play, kills=False), stage, lost.run)
+    acknowledged = {value for value, is_written in lost.outcomes.items() if is_written}
+    written = Counter(each.value for each in stage.target.records(topic, len(acknowledged)))
+    print(f"{len(lost.outcomes)} records sent, {len(acknowledged)} acknowledged, {len(written)} written")
+    assert acknowledged <= written.keys()
+    assert set(written.values()) == {1}
+    assert len(acknowledged) < len(lost.outcomes), "no batch has expired"
 
 
 # ---- a group that copies in transactions
