@@ -1,12 +1,10 @@
-"""Producers of every face that get Ctrl-C while they send to a real broker, and the check of what is in the topic then.
+"""Producers of every face that get Ctrl-C again and again while they send, and the check of what is in the topic then.
 
-`python -m tools.interrupt_sends --signals 500` prints a line for each face, and exits with 1 if a producer hangs, loses
-or doubles records, or misses memory. `--servers` names a running cluster, such as one of Apache Kafka, with its topic.
+A second signal may interrupt what undoes the work of the first. Each face runs in a process of its own.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -14,8 +12,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import Counter
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import count
 from random import Random
 from time import sleep
@@ -23,9 +21,9 @@ from typing import Any
 
 import trio
 
-from pykbroker.kafka import KafkaConsumer, KafkaProducer
+from pykbroker.kafka import KafkaProducer
 from pykbroker.producer import AsyncProducer, Producer
-from pykbroker.testing import running_broker
+from tools.interrupts.written import padded, plain, values_of
 
 CLOSE_S, CHILD_S = 30, 300
 PAUSE_S_MIN, PAUSE_S_MAX = 0.002, 0.012
@@ -61,11 +59,11 @@ class Sends:
 
     def value(self) -> bytes:
         """Return the value of the next record."""
-        return f"{self.face} {next(self.numbers)} ".encode().ljust(100, b".")
+        return padded(f"{self.face} {next(self.numbers)}")
 
     def report(self, memory: tuple[int, int], offsets: list[int]) -> None:
         """Print what was acknowledged."""
-        values = [value.decode() for (value, _), offset in zip(self.sent, offsets, strict=True) if offset >= 0]
+        values = [plain(value) for (value, _), offset in zip(self.sent, offsets, strict=True) if offset >= 0]
         print(json.dumps({"acknowledged": values, "missing_bytes": memory[0] - memory[1], "sent": len(self.sent)}))
 
     # ---- faces
@@ -80,6 +78,8 @@ class Sends:
                 while self.left:
                     value = self.value()
                     self.sent.append((value, producer.send(self.topic, value)))
+        with suppress(KeyboardInterrupt):
+            sleep(PAUSE_S_MAX)  # the last signal
         producer.flush(CLOSE_S)
         found = producer._producer.shell.statistics()
         producer.close(CLOSE_S)
@@ -133,7 +133,7 @@ def child(face: str, servers: str, topic: str, signals: int) -> None:
     """Run one face in this process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores SIGINT
     sends = Sends(face, servers, topic, signals)
-    if face == "drop_in":
+    if face == "drop-in":
         sends.drop_in()
     elif face == "trio":
         trio.run(sends.trio)
@@ -143,11 +143,9 @@ def child(face: str, servers: str, topic: str, signals: int) -> None:
 
 def run(face: str, servers: str, topic: str, signals: int) -> bool:
     """Run one face in a process of its own, compare its records with the topic, and return whether they agree."""
-    command = [sys.executable, "-m", "tools.interrupt_sends", "--child", face, "--servers", servers]
+    command = [sys.executable, "-m", "tools.interrupts.sends", face, servers, topic, str(signals)]
     try:
-        ended = subprocess.run(
-            [*command, "--topic", topic, "--signals", str(signals)], capture_output=True, text=True, timeout=CHILD_S
-        )
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_S)
     except subprocess.TimeoutExpired:
         print(f"{face}: hangs")
         return False
@@ -155,11 +153,7 @@ def run(face: str, servers: str, topic: str, signals: int) -> bool:
         print(f"{face}: failed:\n{ended.stderr}")
         return False
     found = json.loads(ended.stdout)
-    consumer = KafkaConsumer(
-        topic, bootstrap_servers=servers, auto_offset_reset="earliest", consumer_timeout_ms=10_000, group_id=None
-    )
-    written = Counter(record.value.decode() for record in consumer if record.value.startswith(face.encode()))
-    consumer.close()
+    written = {value: times for value, times in values_of(servers, topic).items() if value.startswith(f"{face} ")}
     lost = set(found["acknowledged"]) - written.keys()
     doubled = [value for value, times in written.items() if times > 1]
     failed = found["sent"] - len(found["acknowledged"])
@@ -170,23 +164,12 @@ def run(face: str, servers: str, topic: str, signals: int) -> bool:
     return not (lost or doubled or failed or found["missing_bytes"])
 
 
-def main() -> int:
-    """Run all faces."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--signals", type=int, default=500)
-    parser.add_argument("--servers")
-    parser.add_argument("--topic", default="interrupted")
-    parser.add_argument("--child", choices=("drop_in", "trio", "asyncio"))
-    given = parser.parse_args()
-    if given.child:
-        child(given.child, given.servers, given.topic, given.signals)
-        return 0
-    with nullcontext() if given.servers else running_broker() as broker:
-        servers = given.servers if broker is None else broker.bootstrap
-        faces = ("drop_in", "trio", "asyncio")
-        results = [run(face, servers, given.topic, given.signals) for face in faces]
-        return 0 if all(results) else 1
+def run_faces(faces: Iterable[str], servers: str, topic: str, signals: int) -> bool:
+    """Run these faces, and return whether all agree with the topic."""
+    results = [run(face, servers, topic, signals) for face in faces]
+    return all(results)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    of_child, servers_of_child, topic_of_child, signals_of_child = sys.argv[1:]
+    child(of_child, servers_of_child, topic_of_child, int(signals_of_child))
