@@ -211,7 +211,8 @@ def run_in_background(name: str, function: Callable[[], Awaitable[T]]) -> T:
     An interrupt of the caller cancels the function. Inside of a loop in the caller's thread it would become a group of
     errors, or one of trio.
     """
-    future: Future[T] = Future()
+    done, future = Latch(), Future[T]()
+    future.add_done_callback(lambda _: done.set())
 
     async def main() -> None:
         try:
@@ -224,9 +225,10 @@ def run_in_background(name: str, function: Callable[[], Awaitable[T]]) -> T:
     loop = BackgroundLoop(name, main)
     loop.start()
     try:
-        return result_of(future)
+        done.wait()
     finally:
         loop.stop()
+    return future.result()
 
 
 def cause_of(error: BaseException) -> BaseException | None:

@@ -41,7 +41,7 @@ class Interrupt:
         self, place: int, act: Callable[[], Any], files: tuple[str, ...], counts: Callable[[], bool] = lambda: True
     ) -> None:
         self._left, self.act, self._counts = place, act, counts
-        self._files = tuple(f"{ROOT}/{each}" for each in files)
+        self._files = tuple(os.path.join(ROOT, each) for each in files)  # a path from the root stays as it is
         self._last: dict[FrameType, int] = {}
         """The offset of the last instruction of each frame."""
         self.at: str | None = None

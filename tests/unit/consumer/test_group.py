@@ -132,10 +132,10 @@ class Interrupted(Heard):
 
     async def on_partitions_assigned(self, partitions: Any) -> None:  # type: ignore[override]
         self._note("assigned", partitions)
-        if len(self.calls) == 1 and self._error is None:
+        if len(self.calls) == 1:
+            if self._error is not None:
+                raise self._error
             await trio.sleep_forever()
-        elif len(self.calls) == 1:
-            raise self._error
 
 
 @pytest.mark.parametrize(
