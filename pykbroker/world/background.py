@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -95,6 +94,8 @@ class BackgroundLoop:
 
     async def call_async(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Call a function as `call` does, from asyncio. A cancelled call cancels the function."""
+        import asyncio  # here, since the other faces start sooner without it
+
         self.check()
         future: Future[T] = Future()
         outcome = asyncio.wrap_future(future)
