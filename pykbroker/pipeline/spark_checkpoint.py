@@ -151,15 +151,34 @@ def begin_partitions(
     return BegunPartitions(resumed, new)
 
 
-def _add(checkpoint: Storage, done: int, offsets: Mapping[TopicPartition, int]) -> None:
-    """Add partitions to the ends of a batch that is done."""
-    *head, text = checkpoint.read(f"{SPARK}/offsets/{done}").decode().splitlines()
+def keep_partitions(checkpoint: Storage, existing: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Add existing partitions to a left batch that the batch before it has. Return their ends, which do not change.
+
+    A broker with old metadata has hidden them from the left batch, to which they would seem to be deleted at each
+    repeat.
+    """
+    done, left = last_done(checkpoint), left_batch(checkpoint)
+    if done is None or left is None:
+        return {}
+    planned = planned_ends(checkpoint, left)
+    before = by_partition(planned_ends(checkpoint, done, or_start=True))
+    lacking = before.keys() & {*existing} - by_partition(planned).keys()
+    if not planned or not lacking:
+        return {}
+    kept = {key: before[key] for key in lacking}
+    _add(checkpoint, left, kept)
+    return kept
+
+
+def _add(checkpoint: Storage, batch: int, offsets: Mapping[TopicPartition, int]) -> None:
+    """Add partitions to the ends of a batch."""
+    *head, text = checkpoint.read(f"{SPARK}/offsets/{batch}").decode().splitlines()
     position: dict[str, Any] = msgspec.json.decode(text)
     place = position[STARTING] if position.keys() == {STARTING} else position
     for topic, partitions in nested_of(offsets).items():
         place[topic] = place.get(topic, {}) | partitions
     checkpoint.sync(f"{SPARK}/commits")
-    _write(checkpoint, f"offsets/{done}", "\n".join([*head, msgspec.json.encode(position).decode()]))
+    _write(checkpoint, f"offsets/{batch}", "\n".join([*head, msgspec.json.encode(position).decode()]))
 
 
 def _last(checkpoint: Storage) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +23,7 @@ from pykbroker.pipeline.reading import TopicsToRead, read_planned, stream_record
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession, continued, retried_by_data_source
-from pykbroker.pipeline.spark_checkpoint import begin_partitions, mend, require_whole
+from pykbroker.pipeline.spark_checkpoint import begin_partitions, keep_partitions, mend, require_whole
 from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
 from pykbroker.pipeline.spark_offsets import (
     SPARK,
@@ -62,6 +63,8 @@ ONE_BATCH = "365 days"
 """The interval of a query that stops after its first batch."""
 IDLE_RUNS_MAX = 3
 """The runs of a query in a row that read nothing, although the ends of the topics are not reached."""
+HIDDEN_MAX = 3
+"""The batches of a run from which brokers with old metadata may hide a partition, before Spark is right: it is lost."""
 AWAY_S_MAX = 600
 """The longest time for which brokers may be away during a run."""
 FILE_BYTES_MIN = 16 << 20
@@ -167,6 +170,7 @@ class ArchiveJob:
         self._may_skip = given.get("failondataloss") == "false"
         self._failure: BaseException | None = None
         self._is_ending = False
+        self._hidden = Counter[TopicPartition]()
         self._sink: Sink
         if sink is not None and self._target is not None:
             self._sink = sink(self._target)
@@ -281,14 +285,22 @@ class ArchiveJob:
                 return
 
     def _begin(self, starts: Mapping[TopicPartition, int]) -> bool:
-        """Note where partitions begin that the next batch would begin elsewhere. Return whether there are some."""
+        """Note where partitions begin that the next batch would begin elsewhere. Return whether there are some.
+
+        `starts` are those of existing logs.
+        """
+        existing = [key for key in starts if self._hidden[key] < HIDDEN_MAX]
+        kept = keep_partitions(self._checkpoint, existing)
+        self._hidden.update(kept.keys())
+        for key, offset in sorted(kept.items()):
+            self._say(f"{self._job}: {key} is not in the plan of the next batch, and stays at offset {offset} there")
         resumed, new = begin_partitions(self._checkpoint, starts, self._sink.archived)
         for key, offset in sorted(resumed.items()):
             self._say(f"{self._job}: {key} goes on at offset {offset}, up to which it was archived before")
         for key, offset in sorted(new.items()):
             if offset:
                 self._say(f"{self._job}: {key} is new, and begins at offset {offset}, where its log begins")
-        return bool(resumed or new)
+        return bool(kept or resumed or new)
 
     def _reach(self, ends: LogEnds) -> None:
         """Archive until the ends of the logs. Raise PipelineError if Spark stops before them again and again.
@@ -362,10 +374,12 @@ class ArchiveJob:
     def _write_once(self, records: DataFrame, batch: int) -> None:
         begun = time.monotonic()
         ends = self._planned(batch)
-        new = self._begin_new(batch, ends)
+        before = planned_ends(self._checkpoint, batch - 1, or_start=True) if batch else ends
+        new = by_partition(ends).keys() - by_partition(before).keys()
+        self._begin_new(batch, new)
         written = self._sink.committed(batch, self._planned)
         if written is not None:
-            require_same_ends(batch, written, ends, self._settings.target)
+            require_same_ends(batch, written, ends, self._settings.target, before if batch else {})
             self._say(f"{self._job}: batch {batch} is written already")
             return
         skipped = self._check(batch, ends, {})
@@ -388,20 +402,15 @@ class ArchiveJob:
         if self.batches % TIDY_BATCHES == 0:
             self._sink.tidy()
 
-    def _begin_new(self, batch: int, ends: Ends) -> AbstractSet[TopicPartition]:
-        """Return the partitions that are new in a batch.
+    def _begin_new(self, batch: int, new: AbstractSet[TopicPartition]) -> None:
+        """Raise PlanChanged if an earlier batch has read some of the partitions that are new in a batch.
 
-        Raise PlanChanged if an earlier batch has read some of them: it is noted where they go on, since Spark would
-        begin them at 0. Their topic was left out, or a broker with old metadata has hidden them from the batch before.
+        It is noted where they go on, since Spark would begin them at 0. Their topic was left out, or a broker with old
+        metadata has hidden them from the batch before.
         """
-        if not batch:
-            return set()
-        before = by_partition(planned_ends(self._checkpoint, batch - 1, or_start=True))
-        new = by_partition(ends).keys() - before.keys()
         archived = self._sink.archived() if new else {}
         if self._begin({key: archived[key] for key in new if key in archived}):
             raise PlanChanged(f"batch {batch} was to begin {', '.join(map(str, sorted(new)))} at offset 0")
-        return new
 
     def _written(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the records of a batch, or the same ones as the data source `pykbroker` reads them."""

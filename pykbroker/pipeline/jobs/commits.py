@@ -469,13 +469,14 @@ def unproven_batches(commit: ArchiveCommit) -> list[BatchSpan]:
     return [(commit.batch, commit.batch)] if is_unproven else commit.unproven
 
 
-def require_same_ends(batch: int, written: Ends, planned: Ends, place: str) -> None:
+def require_same_ends(batch: int, written: Ends, planned: Ends, place: str, previous: Ends | None = None) -> None:
     """Raise StateConflict if Spark repeats a batch that is written with other offsets than before.
 
     The records behind the old ones would be left out. That happens if the checkpoint is older than the archive. An
-    archive also has the ends of partitions that no batch reads any more.
+    archive also has the ends of partitions that no batch reads any more. It may lack those of which the batch reads
+    nothing behind the `previous` ends.
     """
-    before, now = by_partition(written), by_partition(planned)
+    before, now = by_partition(previous or {}) | by_partition(written), by_partition(planned)
     if any(before.get(key) != end for key, end in now.items()):
         raise StateConflict(
             f"batch {batch} of {place} ends at {written}, and the checkpoint says {planned}: the checkpoint is damaged "

@@ -96,7 +96,7 @@ class ModelQuery:
         for key, end in ends.items():
             first = self._topics.logs[key][0] if key in self._topics.logs else end
             begin = begins.get(key, 0 if batch else first)
-            if self._fails_on_loss and (begin < first or key not in self._topics.logs):
+            if self._fails_on_loss and begin < end and (begin < first or key not in self._topics.logs):
                 raise PySparkRuntimeError(f"{LOSS}{key} starts from {first} instead of {begin}.")
             ranges[key] = (max(begin, first), end)
         if self._fails_on_loss and (gone := begins.keys() - ends.keys()):

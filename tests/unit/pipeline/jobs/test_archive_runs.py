@@ -2,153 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline import local_files
 from pykbroker.pipeline.cluster import LogEnds
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs import archive as archive_job
-from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob, ArchiveSettings
-from pykbroker.pipeline.reading import TopicsToRead
-from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.spark_offsets import Ends, by_partition, last_done, left_batch, merged_ends, planned_ends
+from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob
+from pykbroker.pipeline.spark_offsets import last_done, left_batch, planned_ends
 from pykbroker.pipeline.state import MANIFEST, planned_run
-from pykbroker.pipeline.storage import LocalStorage, Storage
-from tests.unit.pipeline.jobs.spark_model import Kind, ModelQuery, ModelTopics, Ranges, plan
-
-KINDS: list[Kind] = ["jvm", "python"]
-ORDERS, SECOND, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("others", 0)
-
-
-class Killed(BaseException):
-    """The end of the process."""
-
-
-class ModelSink:
-    """A target that keeps the ranges of its batches. `fails` is raised in place of the next batch.
-
-    `refuses` is what it does not take: a run, or its last batch.
-    """
-
-    def __init__(self) -> None:
-        self.batches: dict[int, tuple[Ends, Ranges]] = {}
-        self.opened, self.refuses = 0, ""
-        self.fails: BaseException | None = None
-
-    def require_archive(self) -> None:
-        pass
-
-    def require_run(self, run_id: str, *, is_new: bool) -> None:
-        if self.refuses == "run":
-            raise StateConflict("another run")
-
-    def open(self, run_id: str, *, is_new: bool) -> None:
-        self.opened += 1
-
-    def require_batch(self, batch: int, planned: object) -> None:
-        assert batch in self.batches
-        if self.refuses == "batch":
-            raise StateConflict("an older archive")
-
-    def archived(self) -> Mapping[TopicPartition, int]:
-        return by_partition(merged_ends(ends for ends, _ in self.batches.values()))
-
-    def committed(self, batch: int, planned: object) -> Ends | None:
-        return self.noted(batch)
-
-    def noted(self, batch: int) -> Ends | None:
-        return self.batches[batch][0] if batch in self.batches else None
-
-    def write(self, records: Any, batch: int, ends: Ends, check: Callable[[Mapping[TopicPartition, int]], Any]) -> int:
-        if self.fails is not None:
-            failure, self.fails = self.fails, None
-            raise failure
-        check({})
-        self.batches[batch] = ends, records
-        return sum(end - first for first, end in records.values())
-
-    def tidy(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def offsets(self, key: TopicPartition) -> list[int]:
-        """Return the offsets of a partition in the order of the batches."""
-        return [offset for _, ranges in self.batches.values() for offset in range(*ranges.get(key, (0, 0)))]
-
-
-class Archive:
-    """An archive of the topics that a pattern selects. Each run has a job of its own."""
-
-    def __init__(self, checkpoint: Storage, kind: Kind) -> None:
-        self.checkpoint, self.kind, self.pattern = checkpoint, kind, ".*"
-        self.sink, self.topics, self.lines = ModelSink(), ModelTopics(orders0=(0, 5)), list[str]()
-        self.triggers: list[Mapping[str, Any]] = []
-        self.is_moved, self.committed_only = False, True
-        self.every_s: float | None = None
-
-    def job(self, **options: str) -> ArchiveJob:
-        session = PipelineSession(None, self.kind, "")  # type: ignore[arg-type]
-        source = TopicsToRead("b:9092", pattern=self.pattern, options=options, committed_only=self.committed_only)
-        settings = ArchiveSettings(source, "lake", is_moved=self.is_moved, every_s=self.every_s)
-        job = ArchiveJob(session, settings, self.lines.append, sink=lambda _: self.sink)
-        fails_on_loss = options.get("failOnDataLoss") != "false"
-
-        def start(trigger: Mapping[str, Any]) -> ModelQuery:
-            self.triggers.append(trigger)
-            write: Any = job._write
-            return ModelQuery(self.kind, self.checkpoint, self.topics, trigger, write, fails_on_loss=fails_on_loss)
-
-        vars(job).update(_cluster=self.topics, _start=start)
-        return job
-
-    def run(self, **options: str) -> None:
-        self.job(**options).run()
-
-    def kill_after_batch(self) -> None:
-        """Run, and end the process when the next batch is written, before Spark counts it as done."""
-        write = self.sink.write
-
-        def killed(*arguments: Any) -> int:
-            write(*arguments)
-            raise Killed
-
-        vars(self.sink)["write"] = killed
-        with pytest.raises(Killed):
-            self.run()
-        del vars(self.sink)["write"]
-
-    def damage(self, name: str, content: bytes | None) -> None:
-        """Cut a file of Spark's checkpoint to a content, or delete it. Its checksum stays."""
-        if content is None:
-            self.checkpoint.delete(f"spark/{name}")
-        else:
-            self.checkpoint.write(f"spark/{name}", content)
-        directory, _, base = f"spark/{name}".rpartition("/")
-        self.checkpoint.write(f"{directory}/.{base}.crc", b"crc\0")
-
-    def kill_in_batch(self) -> None:
-        """Run, and end the process while the next batch is written."""
-        self.sink.fails = Killed()
-        with pytest.raises(Killed):
-            self.run()
-        assert left_batch(self.checkpoint) is not None
+from pykbroker.pipeline.storage import LocalStorage
+from tests.unit.pipeline.jobs.archive_model import CUTS, KINDS, ORDERS, OTHER, SECOND, Archive, new_archive
+from tests.unit.pipeline.jobs.spark_model import ModelQuery, ModelTopics, plan
 
 
 @pytest.fixture(params=KINDS)
 def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    target, checkpoint = LocalStorage(tmp_path / "lake"), LocalStorage(tmp_path / "checkpoint")
-    monkeypatch.setattr(archive_job, "places", lambda *_: (target, checkpoint))
-    monkeypatch.setattr(archive_job, "with_date", lambda records: records)
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    return Archive(checkpoint, request.param)
+    return new_archive(request.param, tmp_path, monkeypatch)
 
 
 def test_the_error_of_a_batch_is_raised_also_if_the_query_ends_without_one(
@@ -344,9 +219,6 @@ def test_a_run_that_is_refused_leaves_nothing_in_a_new_target(lake: Archive, tmp
     assert [each.path for each in lake.checkpoint.files()] == ["notes.txt"]
 
 
-CUTS = (b"", b"\0\0", b"v1\n{")
-
-
 @pytest.mark.parametrize("content", [*CUTS, None])
 @pytest.mark.parametrize("name", ["offsets/1", "offsets/0"])
 def test_the_plan_of_a_batch_that_is_archived_is_mended(lake: Archive, name: str, content: bytes | None) -> None:
@@ -419,86 +291,6 @@ def test_the_plan_of_a_batch_is_durable_before_the_batch(lake: Archive, monkeypa
     monkeypatch.setattr(local_files, "sync", synced.append)
     lake.kill_in_batch()
     assert Path(lake.checkpoint.directory) / "spark/offsets/0" in synced
-
-
-@pytest.mark.parametrize("hidden", [SECOND, OTHER])
-def test_a_partition_that_old_metadata_hides_for_one_batch_is_archived_once(
-    lake: Archive, hidden: TopicPartition
-) -> None:
-    """Spark begins a partition at 0 that its last batch does not have. The batches are of one query."""
-    lake.every_s, write = 1.0, lake.sink.write
-    logs = lake.topics.logs = {ORDERS: (0, 5), hidden: (0, 3)}
-    looks = [{ORDERS: (0, 6)}, {ORDERS: (0, 7), hidden: (0, 4)}]
-
-    def written(records: Any, batch: int, *rest: Any) -> int:
-        if batch == 3:
-            raise Killed
-        count = write(records, batch, *rest)
-        lake.topics.logs = looks[batch] if batch < len(looks) else {ORDERS: (0, 8), hidden: (0, 5)}
-        return count
-
-    vars(lake.sink)["write"] = written
-    with pytest.raises(Killed):
-        lake.run(failOnDataLoss="false")
-    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(hidden)) == (list(range(7)), [0, 1, 2, 3])
-    assert f"archive: {hidden} goes on at offset 3, up to which it was archived before" in lake.lines
-    assert logs.keys() == {ORDERS, hidden}
-
-
-@pytest.mark.parametrize("may_skip", [True, False])
-@pytest.mark.parametrize("back", [SECOND, OTHER])
-def test_a_partition_that_is_back_goes_on_where_it_was_left(
-    lake: Archive, back: TopicPartition, may_skip: bool
-) -> None:
-    """A topic was left out, or a partition hidden, in a run before. What the log has lost meanwhile is a loss."""
-    lake.topics.logs = {ORDERS: (0, 5), back: (0, 3)}
-    lake.run()
-    lake.topics.logs = {ORDERS: (0, 8)}
-    lake.run(failOnDataLoss="false")
-    lake.topics.logs = {ORDERS: (0, 8), back: (2, 6)}
-    lake.run()
-    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(back)) == (list(range(8)), list(range(6)))
-    lake.topics.logs = {ORDERS: (0, 9)}
-    lake.run(failOnDataLoss="false")
-    lake.topics.logs = {ORDERS: (0, 9), back: (8, 10)}
-    job, found = lake.job(failOnDataLoss="false" if may_skip else "true"), list(range(6))
-    if may_skip:
-        job.run()
-        skipped, found = [each.sentence() for each in job.skipped], [*found, 8, 9]
-        assert skipped == [f"{back}: the topic had deleted the offsets 6 to 7 before they were archived"]
-    else:
-        with pytest.raises(RecordsLost, match=f"{back}: the offsets 6 to 7 are deleted, and the log begins at 8"):
-            job.run()
-    assert lake.sink.offsets(back) == found
-
-
-def test_a_batch_of_before_that_begins_a_hidden_partition_at_0_is_planned_again(lake: Archive) -> None:
-    """A released version has planned the batch, and was killed."""
-    lake.topics.logs = {ORDERS: (0, 5), SECOND: (0, 3)}
-    lake.run()
-    lake.topics.logs = {ORDERS: (0, 6)}
-    lake.run(failOnDataLoss="false")
-    plan(lake.checkpoint, 2, {ORDERS: 7, SECOND: 4})
-    lake.topics.logs = {ORDERS: (0, 7), SECOND: (0, 5)}
-    lake.run()
-    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(SECOND)) == (list(range(7)), list(range(5)))
-
-
-@pytest.mark.parametrize("fails", ["true", "false"])
-def test_the_plan_before_a_left_batch_is_mended_without_a_topic_that_the_batch_lacks(lake: Archive, fails: str) -> None:
-    """The topic was left out, and is given again."""
-    lake.topics.logs = {ORDERS: (0, 5), OTHER: (0, 3)}
-    lake.run()
-    lake.topics.logs = {ORDERS: (0, 6)}
-    lake.run(failOnDataLoss="false")
-    ends, ranges = lake.sink.batches[1]
-    lake.sink.batches[1] = merged_ends([lake.sink.batches[0][0], ends]), ranges  # as a sum of commits has them
-    lake.topics.logs = {ORDERS: (0, 7)}
-    lake.kill_in_batch()
-    lake.damage("offsets/1", b"")
-    lake.topics.logs = {ORDERS: (0, 8), OTHER: (0, 4)}
-    lake.run(failOnDataLoss=fails)
-    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(OTHER)) == (list(range(8)), list(range(4)))
 
 
 def move(lake: Archive, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -581,11 +373,3 @@ def test_the_model_finds_a_planted_bug(
     assert lake.sink.offsets(SECOND) == []
     assert last_done(lake.checkpoint) is not None
     assert planned_ends(lake.checkpoint, 1) == {"orders": {"0": 8}}
-
-
-def test_the_model_finds_partitions_that_begin_at_0_again(lake: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ModelSink, "archived", lambda _: {})
-    for logs in ({ORDERS: (0, 5), SECOND: (0, 3)}, {ORDERS: (0, 6)}, {ORDERS: (0, 7), SECOND: (0, 4)}):
-        lake.topics.logs = logs
-        lake.run(failOnDataLoss="false")
-    assert lake.sink.offsets(SECOND) == [0, 1, 2, 0, 1, 2, 3]

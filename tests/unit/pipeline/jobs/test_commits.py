@@ -275,8 +275,13 @@ def test_a_batch_with_other_ends_than_before_is_refused() -> None:
         require_same_ends(1, ends, {**ends, "new": {"0": 1}}, "/lake")
     with pytest.raises(StateConflict, match="older than the archive"):
         require_same_ends(1, ends, {"orders": {"0": 6}}, "/lake")
+    both: Ends = {"orders": {"0": 5, "1": 3}}
+    require_same_ends(1, ends, both, "/lake", {"orders": {"0": 2, "1": 3}})
+    for previous in ({}, {"orders": {"1": 2}}, {"orders": {"0": 5}}):
+        with pytest.raises(StateConflict, match="older than the archive"):
+            require_same_ends(1, ends, both, "/lake", previous)
     with pytest.raises(StateConflict, match="older than the archive"):
-        require_same_ends(1, ends, {"orders": {"0": 5, "1": 0}}, "/lake")
+        require_same_ends(1, {"orders": {"0": 5, "1": 4}}, both, "/lake", both)
 
 
 def test_a_summary_knows_the_batches_that_it_contains(tmp_path: Path) -> None:
