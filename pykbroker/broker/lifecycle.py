@@ -267,7 +267,9 @@ class Broker:
             refusals[parts.directories[0].path] = refusal
         for directory in parts.directories:
             refused = await directory.close(
-                broker_epoch=parts.lifecycle.broker_epoch, high_watermarks=parts.replicas.high_watermarks(directory)
+                broker_epoch=parts.lifecycle.broker_epoch,
+                high_watermarks=parts.replicas.high_watermarks(directory),
+                complete=not parts.settings.memory,
             )
             if refused is not None:
                 refusals.setdefault(directory.path, refused)

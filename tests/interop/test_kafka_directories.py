@@ -274,6 +274,8 @@ def test_pykbroker_has_written_every_kind_of_file(ours: Written) -> None:
     assert len(list((ours.directory / "rolled-0").glob("*.log"))) > 3
     assert list((ours.directory / "__cluster_metadata-0").glob("*.checkpoint"))
     assert list(ours.directory.glob("deleted-*-delete"))
+    segments = [path for topic in ours.committed for path in ours.directory.glob(f"{topic[0]}-{topic[1]}/*.log")]
+    assert [path for path in segments if not path.with_suffix(".index").exists()] == []
 
 
 def test_kafka_serves_the_directory_that_pykbroker_wrote(ours: Written, kafkas: tuple[Written, Written]) -> None:

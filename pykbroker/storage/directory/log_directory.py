@@ -433,14 +433,18 @@ class LogDirectory:
         """Record that this partition's log is damaged. The next start verifies the log as after a crash."""
         self._offline.add(key)
 
-    async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
+    async def close(
+        self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int], complete: bool = True
+    ) -> OSError | None:
         """Close the logs, write the checkpoints, mark the shutdown as clean, and unlock the directory.
+
+        Unless `complete` is set, Kafka has to recover the logs if it opens the directory.
 
         Return the first OSError of the close, unless the disk had failed before.
         """
         failed = self.failed is not None
         try:
-            await self._close_logs()
+            await self._close_logs(complete)
             await self.checkpoint()
             await self.checkpoint_high_watermarks(high_watermarks)
             if self.failed is None and not self._offline and not any(log.failed for log in self.logs.values()):
@@ -468,14 +472,14 @@ class LogDirectory:
         self._checkpoints.close()
         self._disk.unlock(LOCK)
 
-    async def _close_logs(self) -> None:
+    async def _close_logs(self, complete: bool) -> None:
         """Close all logs, several at a time, since each may wait for an fsync."""
         limit = trio.CapacityLimiter(CLOSING_AT_ONCE)
 
         async def close(key: TopicPartition, log: Log) -> None:
             async with limit:
                 try:
-                    await log.close()
+                    await log.close(complete=complete)
                 except (CorruptLog, OSError) as failure:
                     logger.error(
                         "%s/%s cannot be closed cleanly; the next start recovers it: %s",

@@ -4,8 +4,8 @@
 2. After an fsync has failed, no other fsync is tried: the kernel drops the pages that it could not write, and a later
    fsync succeeds without them, also in the next process (see `lost_writes`). After any other error except damage, the
    next flush tries again.
-3. A file is not written if the next start can get its content from the existing file or from a few KiB of batches. A
-   shutdown with thousands of logs spends most of its time on such files: each takes 0.3 ms to create on ext4.
+3. A flush leaves out a file if the next start can get its content from the existing file or from a few KiB of batches,
+   since a file takes 0.3 ms to create on ext4. A clean stop writes the rest, once for each log.
 """
 
 from __future__ import annotations
@@ -71,12 +71,8 @@ class Flusher:
         self._offset_max = LONG_MAX
 
     @property
-    def _directory(self) -> str:
-        return self._state.opening.directory
-
-    @property
     def _epochs_path(self) -> str:
-        return f"{self._directory}/{EPOCHS}"
+        return f"{self._state.directory}/{EPOCHS}"
 
     async def wait_idle(self) -> None:
         """Wait until no flush is running. The caller may then rename files until its next await."""
@@ -190,7 +186,7 @@ class Flusher:
             await self._synced(segment.file.sync())
         await self.sync_directory()
         if sealed:
-            await self._synced(self._disk.sync_directory(self._directory))
+            await self._synced(self._disk.sync_directory(self._state.directory))
 
     async def _synced(self, fsync: Awaitable[None]) -> None:
         """Await an fsync. If it fails, set `failed`, since a later fsync may succeed without the lost pages."""
@@ -213,12 +209,12 @@ class Flusher:
     async def sync_names(self) -> None:
         """Make the names of the files in the directory durable."""
         with self._unless_deleted():
-            await self._synced(self._disk.sync_directory(self._directory))
+            await self._synced(self._disk.sync_directory(self._state.directory))
         self.require_log()
 
     async def _sync_directory(self) -> None:
-        files = (METADATA,) if self._disk.exists(f"{self._directory}/{METADATA}") else ()
-        await self._synced(self._disk.sync_directory(self._directory, files))
+        files = (METADATA,) if self._disk.exists(f"{self._state.directory}/{METADATA}") else ()
+        await self._synced(self._disk.sync_directory(self._state.directory, files))
         await self._synced(self._disk.sync_directory(""))
 
     @contextmanager
@@ -236,7 +232,7 @@ class Flusher:
     def require_log(self) -> None:
         """Raise ApiError if the log was deleted with its files."""
         if self._state.is_deleted:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the log {self._directory} was deleted")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the log {self._state.directory} was deleted")
 
     async def settle(self, sealed: list[SealedSegment], *, indexes: bool = True) -> None:
         """Write the index files of these segments, and the leader epochs.
@@ -245,11 +241,11 @@ class Flusher:
         """
         for segment in sealed:
             if segment.unwritten:
-                if segment.aborted and segment.aborted_unread:
-                    await read_aborted(self._disk, self._directory, self._segments.every(), segment)
+                if segment.aborted_unread and (segment.aborted or segment.aborted_cut):
+                    await read_aborted(self._disk, self._state.directory, self._segments.every(), segment)
                 await segment.write_aborted()
                 if indexes:
-                    with warned(f"{self._directory}: an index"):
+                    with warned(f"{self._state.directory}: an index"):
                         segment.write()
                 await trio.lowlevel.checkpoint()
         if not self._epochs_synced or self._saving.locked():
@@ -269,6 +265,12 @@ class Flusher:
                 except BaseException:
                     self._epochs_synced = False
                     raise
+
+    def unwritten_epochs(self) -> dict[str, bytes]:
+        """Return the leader epoch file by path, if the log has records and the file was left out."""
+        if self._epochs_durable != () or not self._segments.active.next_offset:
+            return {}
+        return {self._epochs_path: encode_epochs(self._epochs.entries)}
 
     def _are_recoverable(self, entries: Entries) -> bool:
         """Whether the next start would find these epochs in the existing file or in a few KiB of batches.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pykbroker.core.log.producers import Producers
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.small_files import warned, write_all
 from pykbroker.storage.files.traffic import Traffic
 from pykbroker.storage.log.appender import LogAppender
 from pykbroker.storage.log.delegate import Delegate
@@ -14,7 +15,7 @@ from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.log.reader import LogReader
 from pykbroker.storage.log.shrinker import LogShrinker
 from pykbroker.storage.log.state import LogState
-from pykbroker.storage.recovery.recovery import RecoveredLog, begin, needs_snapshot, recover
+from pykbroker.storage.recovery.recovery import NO_SNAPSHOT, RecoveredLog, begin, needs_snapshot, recover
 from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from pykbroker.storage.segments.opening import NO_PARTITION, DueLogs, Loaded, Opening
 from pykbroker.storage.segments.sealed import SealedSegment
@@ -68,6 +69,7 @@ class Log:
         self.appender = LogAppender(state, self.flusher, off_loop)
         self.reader = LogReader(state, off_loop)
         self.shrinker = LogShrinker(state, self.flusher)
+        self._off_loop = off_loop
         if recovered.unsynced or opening.config.flush_ms < LONG_MAX:
             opening.note_work()
 
@@ -266,14 +268,33 @@ class Log:
         self.state.is_deleted = True
         self.segments.close()
 
-    async def close(self) -> None:
-        """Flush the log, write the files that the next start needs to open it without a scan, and close all files."""
-        state = self.state
+    async def close(self, *, complete: bool = False) -> None:
+        """Flush the log, write the files that the next start needs to open it without a scan, and close all files.
+
+        With `complete`, Kafka needs no scan either: it recovers a segment without an index file, whatever its size.
+        """
         if self.failed is None:
             await self.flush()
-            active = self.segments.active
-            if needs_snapshot(active, state.snapshot_offset):
-                state.take_snapshot()
-            lacks_index = active.lacks_index
-            await self.flusher.settle([SealedSegment.of(active, state.opening)], indexes=lacks_index)
+            active = SealedSegment.of(self.segments.active, self.state.opening)
+            await self.flusher.settle([active], indexes=False)
+            if files := self._last_files(active, complete):
+                with warned(", ".join(files)):
+                    await self._off_loop(write_all, self.state.disk, files)
         self.segments.close()
+
+    def _last_files(self, active: SealedSegment, complete: bool) -> dict[str, bytes]:
+        """Return the files that a close writes, by path.
+
+        Kafka rebuilds producers and leader epochs only from segments that it recovers. A log whose index files are
+        written needs the snapshot and the leader epochs, too: Kafka would accept duplicates, and expose records of an
+        open transaction.
+        """
+        state, files, segment = self.state, dict[str, bytes](), self.segments.active
+        lacks_snapshot = complete and state.snapshot_offset == NO_SNAPSHOT and len(state.producers) > 0
+        if lacks_snapshot or needs_snapshot(segment, state.snapshot_offset):
+            files |= state.snapshot_file()
+        if complete:
+            files |= self.flusher.unwritten_epochs()
+        if segment.lacks_index or (complete and segment.indexed_bytes != segment.size):
+            files |= active.index_files()
+        return files

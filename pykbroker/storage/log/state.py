@@ -58,7 +58,12 @@ class LogState:
 
     def take_snapshot(self) -> None:
         """Write a producer snapshot at the log end offset, which shortens recovery."""
-        path = file_name(self.directory, self.log_end_offset, ".snapshot")
+        [(path, content)] = self.snapshot_file().items()
         with warned(path):
-            replace(self.disk, path, producer_snapshot.encode(self.producers.entries()))
+            replace(self.disk, path, content)
             self.snapshot_offset = self.log_end_offset
+
+    def snapshot_file(self) -> dict[str, bytes]:
+        """Return the content of a producer snapshot at the log end offset by path."""
+        path = file_name(self.directory, self.log_end_offset, ".snapshot")
+        return {path: producer_snapshot.encode(self.producers.entries())}

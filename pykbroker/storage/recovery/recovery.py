@@ -43,7 +43,7 @@ from pykbroker.storage.segments.leftovers import INDEXES, offsets_of, tidy
 from pykbroker.storage.segments.loading import load
 from pykbroker.storage.segments.opening import REPLAYED_BYTES_MAX, UNLISTED, Opening
 from pykbroker.storage.segments.sealed import SealedSegment
-from pykbroker.storage.segments.segment import ActiveSegment, file_name
+from pykbroker.storage.segments.segment import NO_INDEX, ActiveSegment, file_name
 from pykbroker.storage.segments.walk import Walk
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ def begin(opening: Opening) -> RecoveredLog:
         epochs_durable=(),
     )
     state.active.checked.add(0, TO_THE_END)
-    state.active.indexed_bytes = 0
+    state.active.indexed_bytes = NO_INDEX
     return state
 
 
@@ -139,7 +139,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         state.epochs.truncate_end(bases[first])  # the file may have epochs of lost records; the scan adds later epochs
         await _scan(opening, state, bases[first:])
         if not indexes_of(names, state.active.base_offset):
-            state.active.indexed_bytes = 0
+            state.active.indexed_bytes = NO_INDEX
         _warn_of_loss(opening, state.active.next_offset, reached)
     _require_all(opening, max(state.active.next_offset, opening.log_start_offset))
     if opening.log_start_offset > state.active.next_offset:
@@ -207,8 +207,8 @@ async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> 
     present = indexes_of(names, segment.base_offset)
     loading = await load(opening.disk, opening.directory, segment, present)
     if not present:
-        segment.indexed_bytes = 0
-    elif (segment.index.encode(), segment.times.encode()) == (loading.index_file, loading.times_file):
+        segment.indexed_bytes = NO_INDEX
+    elif loading.found_all(segment):
         segment.indexed_bytes = segment.size
     if 0 < opening.recovery_point < segment.next_offset:
         raise CorruptLog(

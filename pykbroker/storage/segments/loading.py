@@ -32,6 +32,11 @@ class Loading(msgspec.Struct, gc=False):
     index_file: bytes | None = None
     times_file: bytes | None = None
 
+    def found_all(self, segment: ActiveSegment) -> bool:
+        """Whether the files have all index entries of the loaded segment. An empty segment needs no time index."""
+        found = self.index_file, self.times_file if segment.size else self.times_file or b""
+        return found == (segment.index.encode(), segment.times.encode())
+
 
 async def load(disk: Disk, directory: str, segment: ActiveSegment, present: list[str] | None = None) -> Loading:
     """Load the indexes of a segment that was just opened. Checksums are not verified.

@@ -21,7 +21,7 @@ LOADING_AT_ONCE = 4
 REPLAYED_BYTES_MAX = 16 << 10
 """The number of bytes of an active segment that a start may read again.
 
-Up to this size no index or snapshot is written for them.
+Up to this size no index or snapshot is written for them during a run.
 """
 UNLISTED = -1
 """The recovery point of a log that a valid checkpoint does not list.

@@ -52,6 +52,7 @@ class SealedSegment(Segment):
         active.rest()
         sealed = cls(opening, active.base_offset, active.next_offset, active.size)
         sealed.aborted, sealed.aborted_unread = active.aborted, active.aborted_unread
+        sealed.aborted_cut = active.aborted_cut
         sealed.checked = active.checked
         sealed._take(active)
         sealed.unwritten = True
@@ -108,7 +109,7 @@ class SealedSegment(Segment):
             file.close()
             raise CorruptLog(f"{self._directory}: segment {self.base_offset}: {damage}")
         self._take(segment)
-        if (self.index.encode(), self.times.encode()) != (loading.index_file, loading.times_file):
+        if not loading.found_all(segment):
             self.reindexed()
 
     def _misfit(self, end: int) -> str | None:
@@ -125,11 +126,18 @@ class SealedSegment(Segment):
         """Write the index files, unless the segment is dropped."""
         if self.is_dropped:
             return
-        replace(self._disk, self.path(".index"), self.index.encode())
-        replace(self._disk, self.path(".timeindex"), self.times.encode())
+        for path, data in self.index_files().items():
+            replace(self._disk, path, data)
         if self.unwritten:
             self.unwritten = False
             self._opening.loaded.use(self)
+
+    def index_files(self) -> dict[str, bytes]:
+        """Return the content of the offset index, and of the time index unless the segment is empty, by path."""
+        files = {self.path(".index"): self.index.encode()}
+        if self.size or self.file_bytes(".timeindex"):
+            files[self.path(".timeindex")] = self.times.encode()
+        return files
 
     async def write_aborted(self) -> None:
         """Write the transaction index durably. Unlike the other indexes, it looks complete when it is truncated."""

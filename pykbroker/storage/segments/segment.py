@@ -16,6 +16,8 @@ from wire.records.batch import LENGTH_OVERHEAD, Batch
 
 BELOW_ALL = -(2**63) - 1
 """A number below every timestamp."""
+NO_INDEX, UNKNOWN = -2, -1
+"""The bytes that index files cover if there are none, and if their content is not known to be right."""
 
 
 def no_clock() -> int:
@@ -32,11 +34,13 @@ class Segment:
     """A segment of a log. `next_offset` is one above the last offset. Sizes and positions are in bytes.
 
     `aborted` has the transactions whose abort marker is in this segment. While `aborted_unread` is true, it has only
-    the transactions whose marker this process wrote. `checked` has the byte ranges whose checksums are verified.
+    the transactions whose marker this process wrote. `aborted_cut` is true if a truncation removed the file that has
+    the others. `checked` has the byte ranges whose checksums are verified.
     """
 
     __slots__ = (
         "aborted",
+        "aborted_cut",
         "aborted_unread",
         "base_offset",
         "checked",
@@ -60,7 +64,7 @@ class Segment:
         self.size = 0
         self.max_timestamp, self.max_timestamp_offset = -1, base_offset
         self.aborted: list[AbortedTransaction] = []
-        self.aborted_unread = False
+        self.aborted_unread = self.aborted_cut = False
         self.checked = Checked()
 
     def __str__(self) -> str:
@@ -132,7 +136,7 @@ class ActiveSegment(Segment):
     A batch that would exceed `size_max`, `offset_max` or `timestamp_max` begins the next segment. If the first batch
     has no timestamp, the time since the segment was opened decides instead, as in Kafka. Then `timestamp_max` is below
     every timestamp, so that `refuses` is asked about each batch. `indexed_bytes` is the number of bytes that the index
-    files cover: 0 without index files, -1 if unknown.
+    files cover, or NO_INDEX, or UNKNOWN.
     """
 
     __slots__ = (
@@ -157,7 +161,7 @@ class ActiveSegment(Segment):
         self._began_ms, self._jitter_ms = -1, jitter_ms
         self._wall_ms, self._opened_ms = wall_ms, wall_ms()
         self._since_entry = 0
-        self.indexed_bytes = -1
+        self.indexed_bytes = UNKNOWN
         self.configure(config)
 
     @property
@@ -168,7 +172,7 @@ class ActiveSegment(Segment):
     @property
     def lacks_index(self) -> bool:
         """Whether index files must be written so that the next start finds all index entries."""
-        return self.indexed_bytes != self.size and (self.indexed_bytes != 0 or len(self.index) > 0)
+        return self.indexed_bytes != self.size and (self.indexed_bytes != NO_INDEX or len(self.index) > 0)
 
     def refuses(self, size: int, last_offset: int, max_timestamp: int, pending: int = 0) -> bool:
         """Whether a batch with these values must begin the next segment, once `pending` bytes are appended."""

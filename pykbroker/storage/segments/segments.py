@@ -13,7 +13,7 @@ from pykbroker.storage.segments.loading import attempt, load
 from pykbroker.storage.segments.opening import Opening
 from pykbroker.storage.segments.scrub import check
 from pykbroker.storage.segments.sealed import SealedSegment
-from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name
+from pykbroker.storage.segments.segment import NO_INDEX, ActiveSegment, Segment, file_name
 
 OWN_FILES = (".log", *INDEXES)
 SUFFIXES = (*OWN_FILES, ".snapshot")
@@ -85,7 +85,7 @@ class Segments:
             self._opening.disk.remove(index)
         following = self._opening.active(base_offset)
         following.checked.add(0, TO_THE_END)
-        following.indexed_bytes = 0
+        following.indexed_bytes = NO_INDEX
         sealed = SealedSegment.of(self.active, self._opening)
         self.sealed.append(sealed)
         self.unsynced.append(sealed)
@@ -132,10 +132,14 @@ class Segments:
     async def cut(self, offset: int) -> ActiveSegment:
         """Drop the batch of the active segment that holds `offset`, and all later ones."""
         base_offset = self.active.base_offset
+        aborted_cut = bool(self.active.aborted) or self._opening.disk.exists(
+            file_name(self._opening.directory, base_offset, ".txnindex")
+        )
         self._mark_deleted(base_offset, INDEXES)
         whole = await self._opened(base_offset)
         whole.file.truncate(await patiently(lambda: whole.position_of(offset, whole.headers())))
         self.active = await self._opened(base_offset)
+        self.active.aborted_cut = aborted_cut
         return self.active
 
     async def _opened(self, base_offset: int) -> ActiveSegment:
