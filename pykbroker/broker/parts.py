@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -45,7 +46,6 @@ from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.member import QuorumMember
 from pykbroker.quorum.ongoing import OngoingWork
 from pykbroker.quorum.producer_ids import ProducerIds
-from pykbroker.quorum.remote_controller import RemoteController
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.fetchers import Fetchers
 from pykbroker.replica.isr_keeper import IsrKeeper
@@ -65,6 +65,9 @@ from pykbroker.world.net import Bound
 from pykbroker.world.turns import Turns
 from pykbroker.world.world import World
 from wire.stored.group import GROUP_RECORDS
+
+if TYPE_CHECKING:
+    from pykbroker.quorum.remote_controller import RemoteController
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.broker.address import BoundListeners, registered
 from pykbroker.client.link_settings import LinkSettings
@@ -13,21 +13,20 @@ from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.settings import Settings
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.controller import Controller
-from pykbroker.quorum.controller_channel import ControllerChannel
 from pykbroker.quorum.identity import BrokerIdentity, Voter, find_cluster_id, prepare
+from pykbroker.quorum.journal import ReplicatedJournal
 from pykbroker.quorum.member import QuorumMember
 from pykbroker.quorum.metadata_log import open_metadata_log
-from pykbroker.quorum.observer_requests import ObserverIds
-from pykbroker.quorum.observer_settings import ObserverSettings
-from pykbroker.quorum.observer_start import ask_cluster_id, start_observer
 from pykbroker.quorum.quorum_leader import QuorumLeader
-from pykbroker.quorum.remote_controller import RemoteController
 from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.start import start_controller
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.world.turns import Turns
 from pykbroker.world.world import World
 from wire.declare import NIL
+
+if TYPE_CHECKING:
+    from pykbroker.quorum.remote_controller import RemoteController
 
 PLAINTEXT = 0
 
@@ -75,6 +74,8 @@ async def open_identity(settings: Settings, world: World, bound: BoundListeners)
         return await prepare(disks, node_id, world.rng, now_ms, voter=voter)
     cluster_id = await find_cluster_id(disks, node_id)
     if not cluster_id:
+        from pykbroker.quorum.observer_start import ask_cluster_id
+
         s_max = settings.config.initial_broker_registration_timeout_ms / 1000
         cluster_id = await ask_cluster_id(world.net, settings.quorum, s_max)
     return await prepare(disks, node_id, world.rng, now_ms, cluster_id, is_controller=False)
@@ -109,11 +110,31 @@ async def open_quorum(
             controller_endpoints(settings, bound),
         )
         return NodeQuorum(controller, local=controller, incarnation_id=incarnation_id)
-    leader = QuorumLeader(settings.quorum)
+    return await _open_observer(settings, world, identity, journal, of_controller, configs, rules, incarnation_id)
+
+
+async def _open_observer(
+    settings: Settings,
+    world: World,
+    identity: BrokerIdentity,
+    journal: ReplicatedJournal,
+    of_controller: ControllerSettings,
+    configs: TopicConfigs,
+    rules: LogRules,
+    incarnation_id: bytes,
+) -> NodeQuorum:
+    # A node with a controller needs none of these modules, which take 0.4 MB.
+    from pykbroker.quorum.controller_channel import ControllerChannel
+    from pykbroker.quorum.observer_requests import ObserverIds
+    from pykbroker.quorum.observer_settings import ObserverSettings
+    from pykbroker.quorum.observer_start import start_observer
+    from pykbroker.quorum.remote_controller import RemoteController
+
+    config, leader = settings.config, QuorumLeader(settings.quorum)
     ids = ObserverIds(identity.cluster_id, identity.node_id, identity.directory_ids[0])
     observer = await start_observer(
         journal,
-        disk,
+        world.disks[0],
         ids,
         of_controller,
         configs,
