@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pykbroker.pipeline.jobs.commits import STAGING
@@ -17,9 +18,27 @@ RECORDS = 3_000
 pytestmark = spark_marks(600)  # processes that start sessions of their own
 
 
+def interrupt_while_the_session_opens(directory: Path) -> None:
+    """Send SIGINT to a run whose JVM has its SparkContext. It says that it is interrupted, and has made nothing."""
+    target, scratch = directory / "none", directory / "scratch"
+    arguments = ("--bootstrap", "127.0.0.1:1", "--topics", "a", "--to", str(target), "--connector", "python")
+    process = JobProcess(directory, "archive", *arguments, "--spark", f"spark.local.dir={scratch}")
+    try:
+        process.wait_until(lambda: next(scratch.glob("blockmgr-*"), None) is not None)
+        code, output = process.end(signal.SIGINT)
+    finally:
+        process.kill()
+    assert code == 130, process.lines()
+    assert process.lines()[-1] == "archive: interrupted"
+    report = json.loads(output)
+    assert (report["error"], report["exit_code"], report["is_interrupted"]) == ("interrupted", 130, True)
+    assert not target.exists()
+
+
 def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(
     formats: BothFormats, tmp_path: Path, java: str
 ) -> None:
+    """Beside the first run, another one gets a signal while its session opens, so that two JVMs start at once."""
     archives = Archives(formats.spark, formats.bootstrap, tmp_path)
     topic = formats.topic()
     for partition in range(2):
@@ -28,12 +47,15 @@ def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(
     arguments = ("--bootstrap", formats.bootstrap, "--topics", topic, "--to", archives.path("lake"))
     many = ("--kafka", "maxOffsetsPerTrigger=500")
 
-    first = JobProcess(tmp_path, "archive", *arguments, *many)
-    try:
-        first.wait_until(lambda: any("batch 1:" in line for line in first.lines()))
-        first.wait_until(lambda: next(staging.rglob("*.parquet"), None) is not None)
-    finally:
-        first.kill()
+    with ThreadPoolExecutor(1) as threads:
+        opening = threads.submit(interrupt_while_the_session_opens, tmp_path)
+        first = JobProcess(tmp_path, "archive", *arguments, *many)
+        try:
+            first.wait_until(lambda: any("batch 1:" in line for line in first.lines()))
+            first.wait_until(lambda: next(staging.rglob("*.parquet"), None) is not None)
+        finally:
+            first.kill()
+        opening.result()
     seen = [row[3:5] for row in archives.rows("lake")]
     assert 1_000 <= len(seen) < RECORDS
     assert len(seen) == len(set(seen))
@@ -50,19 +72,3 @@ def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(
     assert "archive: interrupted; the next run continues" in second.lines()
     report = archives.verify(source, "lake")
     assert (report.losses, report.figures["records"], report.figures["not_archived_yet"]) == ([], RECORDS, 0)
-
-
-def test_a_signal_while_the_session_opens_is_an_interruption(tmp_path: Path, java: str) -> None:
-    target, scratch = tmp_path / "lake", tmp_path / "scratch"
-    arguments = ("--bootstrap", "127.0.0.1:1", "--topics", "a", "--to", str(target), "--connector", "python")
-    process = JobProcess(tmp_path, "archive", *arguments, "--spark", f"spark.local.dir={scratch}")
-    try:
-        process.wait_until(lambda: next(scratch.glob("blockmgr-*"), None) is not None)  # of the JVM's SparkContext
-        code, output = process.end(signal.SIGINT)
-    finally:
-        process.kill()
-    assert code == 130, process.lines()
-    assert process.lines()[-1] == "archive: interrupted"
-    report = json.loads(output)
-    assert (report["error"], report["exit_code"], report["is_interrupted"]) == ("interrupted", 130, True)
-    assert not target.exists()
