@@ -21,6 +21,7 @@ from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH, checked_limit
 from pykbroker.consumer.settings import ASSIGNORS, consumer_settings
+from pykbroker.core.consumer.errors import ConsumerClosed
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns, by_partition
 from pykbroker.core.consumer.unread import Taken
@@ -77,7 +78,7 @@ class AsyncConsumer(AsyncCalls):
                 leave = partial(hosted.poller.leave, LeaveMode.DEFAULT, "the consumer is being closed")
                 while (step := await self._call(leave)) is not None:
                     await self._call_listener(step)
-        except TimeoutError:
+        except (TimeoutError, ConsumerClosed):  # closed by a call that was interrupted while it ended the thread
             return
         finally:
             await asyncio.shield(asyncio.to_thread(hosted.stop))
