@@ -17,7 +17,7 @@ from typing import Any, Self
 
 ROOT = Path(__file__).parents[3]
 STRIDE = int(os.environ.get("INTERRUPT_STRIDE", 10))
-LONG_STRIDE = 4 * STRIDE - 3
+LONG_STRIDE = 8 * STRIDE - 7
 """The stride of calls in whose thread the whole client and its cluster run, so that they have many places."""
 AWAITED = 2
 """The argument of RESUME from which on a coroutine goes on after an await, where Python runs no signal handler."""
@@ -34,7 +34,7 @@ class Interrupt:
     `act` raises an error, calls a signal handler, or cancels a scope. Its frame is called by the interrupted one, so a
     handler that looks at the callers of its frame, such as trio's, finds what it would find after a real signal.
 
-    A place counts only if `counts` returns true there.
+    A function counts only if `counts` returns true where it begins, and a coroutine also where it goes on.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Interrupt:
         self._last.clear()
 
     def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Any:
-        if self._is_over or not frame.f_code.co_filename.startswith(self._files):
+        if self._is_over or not frame.f_code.co_filename.startswith(self._files) or not self._counts():
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self._last[frame] = frame.f_lasti
@@ -74,8 +74,7 @@ class Interrupt:
             self._last.pop(frame, None)
         elif event == "opcode":
             last, self._last[frame] = self._last.get(frame, -1), frame.f_lasti
-            is_next = last >= 0 and last != frame.f_lasti
-            if is_next and is_place(frame.f_code, last, frame.f_lasti) and self._counts():
+            if last >= 0 and last != frame.f_lasti and is_place(frame.f_code, last, frame.f_lasti):
                 if not self._left:
                     path = frame.f_code.co_filename.removeprefix(f"{ROOT}/")
                     self.at, self._is_over = f"{path}:{frame.f_lineno}", True

@@ -22,7 +22,7 @@ from pykbroker.consumer import AsyncConsumer, Consumer, RebalanceListener
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka import KafkaConsumer
 from pykbroker.sim.scripted.cluster import ScriptedCluster
-from tests.unit.client.interrupts import LONG_STRIDE, STRIDE, Interrupt, each_interrupt
+from tests.unit.client.interrupts import STRIDE, Interrupt, each_interrupt
 from tests.unit.consumer.conftest import GROUP, Consuming
 from tests.unit.producer.hosted import HostedNet
 from wire.api import ApiKey
@@ -68,12 +68,23 @@ def fill(cluster: ScriptedCluster, batches: int = FEW_BATCHES) -> None:
 
 
 class Heard(RebalanceListener):
-    """The partitions that a listener has heard of, and the next offset of each that was returned."""
+    """The partitions that a listener has heard of, the next offset of each that was returned, and the committed one."""
 
     def __init__(self, cluster: ScriptedCluster) -> None:
-        self._cluster = cluster
+        self._topic = cluster.state.topics["topic"]
         self.owned: set[TopicPartition] = set()
         self.next = dict.fromkeys(PLACES, 0)
+        self._committed: dict[TopicPartition, int] = {}
+        self._gone_back: list[TopicPartition] = []
+        cluster.script(ApiKey.OFFSET_COMMIT, self._watch_commit)
+
+    async def _watch_commit(self, _node: Any, request: Any) -> None:
+        for topic in request.topics:
+            for each in topic.partitions if self._topic.topic_id == topic.topic_id else ():
+                place = PLACES[each.partition_index]
+                if each.committed_offset < self._committed.get(place, 0):
+                    self._gone_back.append(place)
+                self._committed[place] = each.committed_offset
 
     def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
         self.owned |= partitions
@@ -96,17 +107,10 @@ class Heard(RebalanceListener):
 
     def committed(self) -> dict[TopicPartition, int]:
         """Return the committed offsets. Check that none has gone back, or is that of a record which is not returned."""
-        found: dict[TopicPartition, int] = {}
-        topic_id = self._cluster.state.topics["topic"].topic_id
-        for request in self._cluster.requests_of(ApiKey.OFFSET_COMMIT):
-            for topic in request.topics:
-                for each in topic.partitions if topic_id in (topic.topic_id, topic.name) else ():
-                    place = PLACES[each.partition_index]
-                    assert found.get(place, 0) <= each.committed_offset, f"the offset of {place} goes back"
-                    found[place] = each.committed_offset
-        for place, offset in found.items():
+        assert not self._gone_back
+        for place, offset in self._committed.items():
             assert offset <= self.next[place], f"{place}: {offset} is committed, and {self.next[place]} is next"
-        return found
+        return self._committed
 
 
 class Member:
@@ -278,7 +282,7 @@ class TrioInterrupts:
         self.scope = trio.CancelScope()
 
     def places(self, *acts: Callable[[], Any]) -> Iterator[Interrupt]:
-        return each_interrupt(acts, *FILES, stride=LONG_STRIDE, counts=self._is_in_task)
+        return each_interrupt(acts, *FILES, stride=5 * STRIDE - 4, counts=self._is_in_task)
 
     def _is_in_task(self) -> bool:
         return getattr(GLOBAL_RUN_CONTEXT, "task", None) is self._task
