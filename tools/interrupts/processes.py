@@ -142,28 +142,27 @@ def producer_faults(face: str, ended: Ended, written: Counter[str]) -> Iterable[
         yield "fails records"
 
 
-def consumer_faults(ended: Ended, committed: Callable[[str, int], int]) -> Iterable[str]:
-    """Yield what is wrong with a consumer. `committed` returns an offset of a group."""
+def consumer_faults(ended: Ended, committed: Callable[[str], list[int]]) -> Iterable[str]:
+    """Yield what is wrong with a consumer. `committed` returns the offsets of a group."""
     yield from common_faults(ended)
     if not ended.report:
         return
     returned = dict(ended.report["returned"])
-    for partition in range(PARTITIONS):
+    for partition, end in enumerate(committed(ended.report["group"])):
         offsets = returned.get(partition, [])
         if offsets != list(range(len(offsets))):
             yield "skips or repeats"
-        if committed(ended.report["group"], partition) > len(offsets):
+        if end > len(offsets):
             yield "commits what it has not returned"
 
 
-def committed_of(servers: str, topic: str) -> Callable[[str, int], int]:
-    """Return a function of a group and a partition, which returns the committed offset, 0 if there is none."""
+def committed_of(servers: str, topic: str) -> Callable[[str], list[int]]:
+    """Return a function of a group, which returns the committed offset of each partition, 0 if there is none."""
 
-    def committed(group: str, partition: int) -> int:
+    def committed(group: str) -> list[int]:
         with KafkaConsumer(bootstrap_servers=servers, group_id=group) as consumer:
-            found = consumer.committed(TopicPartition(topic, partition))
-        assert found is None or isinstance(found, int)
-        return found or 0
+            found = [consumer.committed(TopicPartition(topic, index)) for index in range(PARTITIONS)]
+        return [each if isinstance(each, int) else 0 for each in found]
 
     return committed
 
