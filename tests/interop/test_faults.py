@@ -233,11 +233,12 @@ class LostAnswers:
             yield "flush", None
             self._met.wait()
             self._met.wait()  # the answers are held now
+            first_at = time.monotonic()
             for index in range(6):
                 yield "send", b"%s %d %d" % (face.encode(), number, index)
-                yield "pause", dice.uniform(0, 0.12)
-            yield "pause", dice.uniform(0, 0.25)
-            yield "block", dice.choice((0, dice.uniform(0, 0.3)))
+                yield "pause", dice.uniform(0, 0.09)
+            yield "pause", max(0.0, first_at + dice.uniform(0.5, 0.58) - time.monotonic())
+            yield "block", dice.choice((0, 0.15, 0.15))  # in which the first batch expires, and the connection ends
             yield "flush", None
 
     def drop_in(self) -> None:
