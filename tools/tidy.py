@@ -21,7 +21,6 @@ from wire.api import ApiKey
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
-METHODS_MAX = 25
 PURE_TABLES = {  # These files may have any length, since they are plain tables.
     "wire/error_codes.py",
     "pykbroker/core/config/docs.py",
@@ -81,15 +80,6 @@ def long_function(source: Source) -> Faults:
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
                 yield node.lineno, f"{node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}"
-
-
-def many_methods(source: Source) -> Faults:
-    """Find classes of more than 25 methods, which do the work of several classes."""
-    for node in source.nodes:
-        if isinstance(node, ast.ClassDef) and source.within("wire/", "pykbroker/"):
-            methods = sum(isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) for child in node.body)
-            if methods > METHODS_MAX:
-                yield node.lineno, f"{node.name} has {methods} methods, at most {METHODS_MAX}"
 
 
 def nameless(source: Source) -> Faults:
@@ -216,7 +206,6 @@ def machine_path(source: Source) -> Faults:
 PYTHON_RULES: list[Callable[[Source], Faults]] = [
     long_file,
     long_function,
-    many_methods,
     nameless,
     opens_file,
     asynchronous,

@@ -15,13 +15,10 @@ API = '"""ListOffsets (2), v1-11: offsets."""\nclass ListOffsets:\n    versions:
 METRICS = "pykbroker/console/metrics.py"
 THEORY = '"""What a log is.\n\n1. It only grows.\nKnows no topic.\n"""\n'
 
-METHOD = "\n    async def f(self) -> None: self.x = 1"
-MANY_METHODS = METHOD * (tidy.METHODS_MAX + 1)
 FINE = [
     (tidy.long_file, "wire/varint.py", "\n" * tidy.FILE_LINES_MAX),
     (tidy.long_file, "wire/error_codes.py", "\n" * 5000),
     (tidy.long_function, "wire/varint.py", LONG_FUNCTION.removesuffix("    x = 1\n")),
-    (tidy.many_methods, "pykbroker/replica/partition.py", "class A:" + MANY_METHODS.removesuffix(METHOD)),
     (tidy.nameless, "wire/base_offset.py", ""),
     (tidy.opens_file, "pykbroker/world/system_disk.py", "open('x')"),
     (tidy.opens_file, "pykbroker/storage/log/log.py", "disk.open('x')"),
@@ -51,7 +48,6 @@ PLANTED = [
     (tidy.long_file, "wire/varint.py", "\n" * (tidy.FILE_LINES_MAX + 1)),
     (tidy.long_function, "wire/varint.py", LONG_FUNCTION),
     (tidy.long_function, "wire/varint.py", "class A:\n    async " + LONG_FUNCTION.replace("\n", "\n    ").rstrip()),
-    (tidy.many_methods, "pykbroker/replica/partition.py", "class A:" + MANY_METHODS),
     (tidy.nameless, "wire/utils.py", ""),
     (tidy.nameless, "pykbroker/core/group_helpers.py", ""),
     (tidy.nameless, "pykbroker/common/names.py", ""),
