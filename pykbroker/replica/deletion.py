@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.role import require_led_in
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.log.log import Log
@@ -32,10 +33,8 @@ class Deletion:
         """Return the lowest log start offset of the live replicas. Raise ApiError if the leadership has ended."""
         partition = self.partition
         log: Log = partition.require_leader()
-        partition.leadership.require_led_in(self._epoch)
-        followers, active = partition.leadership.followers, partition.keeper.active
-        others = () if followers is None else followers.states.items()
-        starts = [state.log_start_offset for broker_id, state in others if broker_id in active]
+        followers, active = require_led_in(partition.role, self._epoch).followers, partition.keeper.active
+        starts = [state.log_start_offset for broker_id, state in followers.items() if broker_id in active]
         return min(log.log_start_offset, *starts) if starts else log.log_start_offset
 
     async def wait(self) -> int:

@@ -58,8 +58,8 @@ class Followed:
     def position(self) -> Position | None:
         """Return what to fetch next, or None if the partition is offline or no longer followed here."""
         partition = self.partition
-        log, leadership = partition.log, partition.leadership
-        if log is None or not partition.is_online or leadership.is_leader or leadership.epoch != self.leader_epoch:
+        log = partition.log
+        if log is None or not partition.is_online or partition.is_leader or partition.leader_epoch != self.leader_epoch:
             return None
         return Position(self.leader_epoch, log.state.log_end_offset, log.state.epochs.latest)
 
@@ -101,8 +101,7 @@ class Followed:
                 unwritable.is_level = True
         self.leader_high_watermark = fetched.high_watermark
         self.lag = max(0, fetched.high_watermark - end)
-        if partition.leadership.follow(fetched.high_watermark, end):
-            partition.wake()
+        partition.raise_high_watermark(min(fetched.high_watermark, end))
         start = min(fetched.log_start_offset, partition.high_watermark)
         if start > log.state.log_start_offset:
             log.delete_records(start)
@@ -134,16 +133,16 @@ class Followed:
         partition = self.partition
         committed = partition.high_watermark
         with partition.guard.errors():
-            partition.leadership.truncate(change.offset)  # first, as the next checkpoint must not have the old one
+            partition.lower_high_watermark(change.offset)  # first, as the next checkpoint must not have the old one
             if isinstance(change, Restart):
                 await partition.directory.truncate_fully(partition.key, change.offset, change.log_start_offset)
-                partition.leadership.restart(change.log_start_offset)
+                partition.high_watermark = change.log_start_offset
                 partition.refused.forget()
             else:
                 before = self._log().producers
                 await partition.directory.truncate(partition.key, change.offset)
                 log = self._log()
-                partition.leadership.truncate(log.state.log_end_offset)
+                partition.lower_high_watermark(log.state.log_end_offset)
                 if log.producers is not before and partition.high_watermark == committed:
                     # What was committed is removed only after an unclean election. Its producers do not repeat it.
                     partition.refused.note_truncated(before)

@@ -141,11 +141,11 @@ class FollowerReading:
         return data
 
     def _is_in_sync(self, partition: Partition) -> bool:
-        followers = partition.leadership.followers
-        return followers is not None and self.session.broker_id in followers.isr
+        leading = partition.leading
+        return leading is not None and self.session.broker_id in leading.isr
 
     def _without_records(self, partition: Partition, log: Log, wanted: SessionPartition) -> PartitionData:
-        high_watermark = partition.leadership.high_watermark
+        high_watermark = partition.high_watermark
         return PartitionData(
             wanted.asked.partition,
             0,

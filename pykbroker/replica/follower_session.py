@@ -138,8 +138,8 @@ class FollowerSession:
             if wanted is None:  # the session was closed, or another one has taken over the partition
                 self._leave(partition)
                 return
-            followers = partition.leadership.followers
-            state = None if followers is None else followers.get(self.broker_id)
+            leading = partition.leading
+            state = None if leading is None else leading.followers.get(self.broker_id)
             if state is not None:
                 state.note_session(self.fetched_ms)
             self.due[partition] = wanted
@@ -151,8 +151,8 @@ class FollowerSession:
         quota = self._quota
         if not quota.covers(partition.key):
             return False
-        followers = partition.leadership.followers
-        in_sync = followers is None or self.broker_id in followers.isr
+        leading = partition.leading
+        in_sync = leading is None or self.broker_id in leading.isr
         return not in_sync and quota.is_exceeded(partition.keeper.now_ms)
 
     def record_throttled(self, partition: Partition, size: int) -> None:

@@ -9,10 +9,9 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.refused_sequences import RefusalLimit
-from pykbroker.core.metadata.image import ClusterImage, PartitionImage
+from pykbroker.core.metadata.image import ClusterImage
 from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH, FollowerState
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
-from pykbroker.core.replication.leadership import Leadership
 from pykbroker.core.replication.unwritable import Unwritable
 from wire.error_codes import ErrorCode
 
@@ -67,22 +66,12 @@ class IsrKeeper:
         """Note that a replica refused an append for lack of room, or that its log could not be opened."""
         unwritable = self.unwritable.get(partition)
         if unwritable is not None:
-            unwritable.note_refused_append(self.now_ms, written_offset(partition))
+            unwritable.note_refused_append(self.now_ms, partition.written_offset)
         else:
-            self.unwritable[partition] = Unwritable(self.now_ms, written_offset(partition))
+            self.unwritable[partition] = Unwritable(self.now_ms, partition.written_offset)
             self.has_unwritable.set()
 
-    # ---- high watermarks
-
-    def refresh(self, partition: Partition) -> None:
-        """Compute how far followers let the high watermark of a partition rise, and raise it."""
-        log, leadership = partition.log, partition.leadership
-        if log is not None:
-            if leadership.followers is None:
-                leadership.refresh(log.state.log_end_offset, self.active, 0, self.lag_ms_max)
-            else:
-                leadership.refresh(log.state.log_end_offset, self.active, self.now_ms, self.lag_ms_max)
-            partition.advance(log)
+    # ---- fetches
 
     def follower(self, partition: Partition, broker_id: int, broker_epoch: int, leader_epoch: int) -> FollowerState:
         """Return the state of a follower that fetches.
@@ -91,8 +80,8 @@ class IsrKeeper:
         NOT_LEADER_OR_FOLLOWER if it knows no leader epoch, or if its broker has registered again since (KIP-903).
         A broker epoch above the registered one is valid, since the metadata may arrive later than the fetch.
         """
-        followers = partition.leadership.followers
-        state = None if followers is None else followers.get(broker_id)
+        leading = partition.leading
+        state = None if leading is None else leading.followers.get(broker_id)
         if state is None:
             known = leader_epoch >= 0
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -105,19 +94,16 @@ class IsrKeeper:
     ) -> None:
         """Record a follower's fetch at `offset`, which acknowledges all records below. The follower may join the
         ISR."""
-        log, leadership = partition.log, partition.leadership
-        followers = leadership.followers
-        state = None if followers is None else followers.get(broker_id)
-        if log is None or followers is None or state is None:
+        log, leading = partition.log, partition.leading
+        state = None if leading is None else leading.followers.get(broker_id)
+        if log is None or leading is None or state is None:
             return
         before = state.log_end_offset, state.log_start_offset
         state.note_fetch(offset, log_start_offset, log.state.log_end_offset, broker_epoch, self.now_ms)
-        if broker_id not in followers.isr:
-            self._propose(
-                partition, followers.grown(broker_id, leadership.high_watermark, self.active, self.broker_epoch)
-            )
+        if broker_id not in leading.isr:
+            self._propose(partition, leading.grown(broker_id, partition.high_watermark, self.active, self.broker_epoch))
         if before != (offset, log_start_offset):
-            self.refresh(partition)
+            partition.refresh()
             if before[1] != log_start_offset:
                 partition.wake()
 
@@ -125,45 +111,34 @@ class IsrKeeper:
 
     def check(self, partition: Partition) -> None:
         """Propose to remove the followers that have not been caught up for `lag_ms_max`."""
-        log, followers = partition.log, partition.leadership.followers
-        if log is None or followers is None:
+        log, leading = partition.log, partition.leading
+        if log is None or leading is None or not leading.followers:
             return
-        self.refresh(partition)
+        partition.refresh()
         end = log.state.log_end_offset
-        self._propose(partition, followers.shrunk(end, self.now_ms, self.lag_ms_max, self.broker_epoch))
+        self._propose(partition, leading.shrunk(end, self.now_ms, self.lag_ms_max, self.broker_epoch))
 
     def settle(self, partition: Partition, change: IsrChange, answer: IsrAnswer) -> bool:
         """Apply the controller's answer to a change.
 
         Return whether the change must be sent again. It is proposed again then.
         """
-        followers = partition.leadership.followers
-        if followers is None:
+        leading = partition.leading
+        if leading is None:
             return False
-        before, was_pending = followers.isr, followers.pending is change
-        again = followers.settle(change, answer)
-        if was_pending and followers.pending is None and answer.error is ErrorCode.NONE:
-            self._count(before, followers.isr)
+        before, was_pending = leading.isr, leading.pending is change
+        again = leading.settle(change, answer)
+        if was_pending and leading.pending is None and answer.error is ErrorCode.NONE:
+            self.count(before, leading.isr)
         self.refusals += answer.error is not ErrorCode.NONE
         if again:
             self._propose(partition, change)
-        partition.leadership.note_isr()
-        self.refresh(partition)
+        partition.refresh()
         partition.note_isr()
         return again
 
-    def count_early(self, leadership: Leadership, placed: PartitionImage) -> None:
-        """Count the pending change of an ISR if the metadata, which is about to be applied, has committed it.
-
-        The metadata may arrive before the controller's answer, which then has no effect.
-        """
-        followers = leadership.followers
-        if followers is None or followers.pending is None or placed.partition_epoch <= followers.partition_epoch:
-            return
-        if set(placed.isr) == set(followers.pending.members):
-            self._count(followers.isr, placed.isr)
-
-    def _count(self, before: Sequence[int], after: Sequence[int]) -> None:
+    def count(self, before: Sequence[int], after: Sequence[int]) -> None:
+        """Count a proposed change that was committed, by the ISRs before and after it."""
         self.expansions += len(after) > len(before)
         self.shrinks += len(after) < len(before)
 
@@ -181,15 +156,7 @@ class IsrKeeper:
             pending = {
                 partition: change
                 for partition, change in taken.items()
-                if partition.leadership.followers is not None and partition.leadership.followers.pending is change
+                if partition.leading is not None and partition.leading.pending is change
             }
             if pending:
                 return pending
-
-
-def written_offset(partition: Partition) -> int | None:
-    """Return the offset below which this replica could acknowledge all records, None while its log is not open."""
-    log = partition.log
-    if log is None:
-        return None
-    return log.flusher.recovery_point if partition.leadership.flushes_before_ack else log.state.log_end_offset

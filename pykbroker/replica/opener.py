@@ -104,7 +104,7 @@ class PartitionOpener:
         partition = Partition(key, log, directory, self._keeper)
         partition.configure(config)
         checkpointed = 0 if is_new else min(directory.high_watermark(key), log.log_end_offset)
-        partition.leadership.restart(max(checkpointed, log.log_start_offset))
+        partition.high_watermark = max(checkpointed, log.log_start_offset)
         if is_new and not is_only:
             self._created[partition] = None
         if directory.damaged.is_anew(key):
@@ -169,7 +169,7 @@ class PartitionOpener:
         self._found(key)
         self._places.moved(key, target)
         partition.log, partition.directory = log, target
-        partition.leadership.restart(log.log_start_offset)
+        partition.high_watermark = log.log_start_offset
         partition.refused.forget()
         partition.configure(config)
         partition.repair = Repair(RepairPhase.BEGUN)

@@ -34,8 +34,7 @@ class OwnLog:
 
     def leads(self, leader_epoch: int) -> bool:
         """Whether this broker leads the partition in this epoch, and its log is online."""
-        leadership = self._partition.leadership
-        return leadership.is_leader and leadership.epoch == leader_epoch and self._partition.is_online
+        return self.is_leader and self._partition.leader_epoch == leader_epoch
 
     def is_committed(self, offset: int) -> bool:
         """Whether everything below `offset` is committed, and needs no flush before it is acknowledged."""

@@ -1,4 +1,4 @@
-"""A partition on this broker: its log, its leadership (`core/replication`), and the requests that wait for it."""
+"""A partition on this broker: its log, its health, its role, its high watermark, and the requests that wait for it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.metadata.image import PartitionImage
-from pykbroker.core.replication.leadership import NO_EPOCH, Leadership
+from pykbroker.core.replication.following import NO_EPOCH, Following
+from pykbroker.core.replication.leading import Leading
 from pykbroker.core.replication.repair import Repair
+from pykbroker.core.replication.role import Role, require_leading, require_led_in
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_session import FollowerSession
 from pykbroker.replica.isr_keeper import IsrKeeper
@@ -23,7 +25,7 @@ from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.appender import Appended
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.log.rewrite import LongWork
-from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from pykbroker.storage.segments.scrub import Paced
 from pykbroker.world.disk import Buffer
 from wire.declare import NIL
@@ -34,12 +36,15 @@ from wire.records.control import MARKER_BYTES
 class Partition:
     """A partition of this broker. It is offline while `log` is None.
 
-    `topic_id` is NIL until `Replicas` sets it. The partitions of a broker share its `keeper` of ISRs. `fetchers` are
-    the fetch sessions of followers that fetch this partition. `repair` is the repair of a replica that cannot be
-    served, or that replaces such a replica and may lack committed records, and None otherwise. `fetched_epoch` is the
-    last leader epoch in which this broker may have fetched the partition since its start, -1 if none. `throttle` limits
-    clients' appends while the log is copied to another directory, and is None otherwise. `traffic` has the counters of
-    the topic, which all partitions of the topic share. `refused` has the refused batches that their producers repeat.
+    `role` is what this broker does in the current leader epoch: it leads, or it follows. All records below
+    `high_watermark` are committed. `unflushed_max` is how many of the newest offsets may be unflushed when a record is
+    acknowledged. `topic_id` is NIL until `Replicas` sets it. The partitions of a broker share its `keeper` of ISRs.
+    `fetchers` are the fetch sessions of followers that fetch this partition. `repair` is the repair of a replica that
+    cannot be served, or that replaces such a replica and may lack committed records, and None otherwise.
+    `fetched_epoch` is the last leader epoch in which this broker may have fetched the partition since its start, -1 if
+    none. `throttle` limits clients' appends while the log is copied to another directory, and is None otherwise.
+    `traffic` has the counters of the topic, which all partitions of the topic share. `refused` has the refused batches
+    that their producers repeat.
     """
 
     __slots__ = (
@@ -47,18 +52,20 @@ class Partition:
         "fetched_epoch",
         "fetchers",
         "guard",
+        "high_watermark",
         "index",
         "keeper",
         "key",
-        "leadership",
         "log",
         "reader",
         "refused",
         "repair",
+        "role",
         "throttle",
         "topic",
         "topic_id",
         "traffic",
+        "unflushed_max",
         "watches",
     )
 
@@ -69,7 +76,8 @@ class Partition:
         self.topic, self.index = key
         self.topic_id = NIL
         self.keeper = keeper or IsrKeeper()
-        self.leadership = Leadership()
+        self.role: Role = Following()
+        self.high_watermark, self.unflushed_max = 0, LONG_MAX
         self.guard = PartitionGuard(self)
         self.reader = PartitionReader(self)
         self.refused = RefusedBatches(self)
@@ -83,40 +91,40 @@ class Partition:
     @property
     def is_leader(self) -> bool:
         """Whether this broker leads the partition."""
-        return self.leadership.is_leader
+        return isinstance(self.role, Leading)
+
+    @property
+    def leading(self) -> Leading | None:
+        """Return the role of a leader, or None if this broker does not lead."""
+        role = self.role
+        return role if isinstance(role, Leading) else None
 
     @property
     def leader_epoch(self) -> int:
         """Return the leader epoch of the partition, -1 before the first leader."""
-        return self.leadership.epoch
-
-    @property
-    def high_watermark(self) -> int:
-        """Return the offset below which all records are committed."""
-        return self.leadership.high_watermark
+        return self.role.epoch
 
     def lead(self, placed: PartitionImage) -> None:
         """Become or remain the leader, with the replicas and the ISR of this metadata."""
-        log, leadership = self.log, self.leadership
+        log, role = self.log, self.role
         if log is None:
             return
-        now_ms = self.keeper.now_ms if len(placed.replicas) > 1 else 0
-        begins = not leadership.is_leader or placed.leader_epoch != leadership.epoch
-        if begins:
+        if isinstance(role, Leading) and role.epoch == placed.leader_epoch:
+            before = role.isr
+            if role.apply(placed):
+                self.keeper.count(before, role.isr)
+            self.refresh()
+            self.note_isr()
+        else:
             log.become_leader(placed.leader_epoch)
             self.refused.join(log)
-        if not begins:
-            self.keeper.count_early(leadership, placed)
-        leadership.lead(self.keeper.node_id, placed, log.state.log_end_offset, now_ms)
-        if begins:
+            now_ms = self.keeper.now_ms if len(placed.replicas) > 1 else 0
+            self.role = Leading(self.keeper.node_id, placed, log.state.log_end_offset, now_ms)
             self.configure(log.config)
-        else:
-            self.keeper.refresh(self)
-            self.note_isr()
 
-    def resign(self, leader_epoch: int, *, has_leader: bool = False, is_deleted: bool = False) -> None:
+    def resign(self, role: Following) -> None:
         """End the leadership of this broker, and wake all waiting requests."""
-        self.leadership.resign(leader_epoch, has_leader=has_leader, is_deleted=is_deleted)
+        self.role = role
         self.wake()
         for fetcher in self.fetchers:
             fetcher.note_append(self)
@@ -125,10 +133,10 @@ class Partition:
         """Apply changed configs of the topic."""
         if self.log is not None:
             self.log.configure(config)
-            self.leadership.configure(
-                config.min_insync_replicas, config.flush_messages, flush_before_ack=config.flush_before_ack
-            )
-            self.keeper.refresh(self)
+            self.unflushed_max = config.unflushed_max
+            if isinstance(self.role, Leading):
+                self.role.configure(config.min_insync_replicas, flush_before_ack=config.flush_before_ack)
+            self.refresh()
 
     @property
     def is_online(self) -> bool:
@@ -144,7 +152,7 @@ class Partition:
         log = self.log
         if log is None or log.flusher.failed is not None or self.directory.failed is not None:
             raise self.guard.offline()
-        self.leadership.require_leader(current_leader_epoch)
+        require_leading(self.role, current_leader_epoch)
         return log
 
     def append(
@@ -155,20 +163,20 @@ class Partition:
         Return None if the append would take too long. The caller then awaits `append_off_loop`. Raise ApiError if the
         batch is invalid, if this broker cannot append to the partition, or if the write fails.
         """
-        log, leadership = self.log, self.leadership
+        log, role = self.log, self.role
         try:
             if (
                 log is None
-                or not leadership.is_leader
+                or not isinstance(role, Leading)
                 or self.directory.failed is not None
                 or log.flusher.failed is not None
             ):
-                log = self.require_leader()
-            if acks_all and leadership.is_under_min_isr:
-                leadership.require_min_isr()
+                log, role = self.require_leader(), require_leading(role)
+            if acks_all and role.is_under_min_isr:
+                role.require_min_isr()
             if log.appender.needs_off_loop(data) or (self.throttle is not None and not self.throttle.admits(len(data))):
                 return None
-            appended = log.appender.append(data, leadership.epoch, now_ms, verification)
+            appended = log.appender.append(data, role.epoch, now_ms, verification)
         except LongWork:
             return None
         except ApiError as error:
@@ -181,8 +189,11 @@ class Partition:
         traffic.appends += 1
         traffic.messages_in += appended.last_offset - appended.base_offset + 1
         traffic.bytes_in += len(data)
-        if leadership.advance(log.state.log_end_offset, log.flusher.recovery_point) and self.watches:
-            self.wake()
+        committed = role.committed(log.state.log_end_offset, log.flusher.recovery_point)
+        if committed > self.high_watermark:
+            self.high_watermark = committed
+            for watch in self.watches:
+                watch.wake()
         for fetcher in self.fetchers:
             fetcher.note_append(self)
         return appended
@@ -197,7 +208,7 @@ class Partition:
             batch = await self.require_leader().open_off_loop(data, now_ms)
             log = self.require_leader()
             if acks_all:
-                self.leadership.require_min_isr()
+                require_leading(self.role).require_min_isr()
             return self._append(log, batch.size, log.appender.append_opened, batch, self.leader_epoch, verification)
         except ApiError as error:
             self.refused.note(data, error.code, now_ms)
@@ -209,7 +220,7 @@ class Partition:
         Raise ApiError if its producer is fenced or the write fails.
         """
         log = self.require_leader()
-        self.leadership.require_min_isr()
+        require_leading(self.role).require_min_isr()
         return self._append(log, len(data), log.appender.append_as_leader, data, self.leader_epoch, verification)
 
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
@@ -218,7 +229,7 @@ class Partition:
         Raise ApiError if the producer or coordinator of the marker is fenced, or if the write fails.
         """
         log = self.require_leader()
-        self.leadership.require_min_isr()
+        require_leading(self.role).require_min_isr()
         return self._append(log, MARKER_BYTES, log.appender.append_marker, marker, self.leader_epoch, now_ms)
 
     def _append(self, log: Log, size: int, append: Callable[..., Appended], *args: object) -> Appended:
@@ -237,17 +248,17 @@ class Partition:
 
     def may_acknowledge(self, end_offset: int, acks_all: bool) -> bool:
         """Whether a batch that ends at `end_offset` may be acknowledged now, without a flush or a wait."""
-        log, leadership = self.log, self.leadership
+        log = self.log
         assert log is not None
-        return (not acks_all or leadership.high_watermark >= end_offset) and not leadership.flush_due(
-            log.state.log_end_offset, log.flusher.recovery_point
+        return (not acks_all or self.high_watermark >= end_offset) and (
+            log.state.log_end_offset - log.flusher.recovery_point <= self.unflushed_max
         )
 
     @property
     def flush_due(self) -> bool:
         """Whether the log must be flushed before its newest records are acknowledged."""
         log = self.log
-        return log is not None and self.leadership.flush_due(log.state.log_end_offset, log.flusher.recovery_point)
+        return log is not None and log.state.log_end_offset - log.flusher.recovery_point > self.unflushed_max
 
     async def flush_if_due(self) -> None:
         """Flush the log if its newest records must be durable before they are acknowledged.
@@ -308,25 +319,53 @@ class Partition:
         NOT_LEADER_OR_FOLLOWER if it ends first, since the records may be lost then, or
         NOT_ENOUGH_REPLICAS_AFTER_APPEND.
         """
-        leadership = self.leadership
-        epoch = leadership.epoch if leader_epoch == NO_EPOCH else leader_epoch
+        epoch = self.leader_epoch if leader_epoch == NO_EPOCH else leader_epoch
         watch = Watch((self,))
         try:
             self.advance(self.require_leader())
-            leadership.require_led_in(epoch)
-            while not leadership.is_committed(offset):
+            while not require_led_in(self.role, epoch).is_committed(offset, self.high_watermark):
                 await watch.wait()
                 self.require_leader()
-                leadership.require_led_in(epoch)
         finally:
             watch.close()
 
+    # ---- the high watermark
+
+    def refresh(self) -> None:
+        """Compute how far followers let the high watermark of a leader rise, and raise it."""
+        log, role, keeper = self.log, self.role, self.keeper
+        if log is not None and isinstance(role, Leading):
+            now_ms = keeper.now_ms if role.followers else 0
+            role.refresh(log.state.log_end_offset, keeper.active, now_ms, keeper.lag_ms_max)
+            self.advance(log)
+
     def advance(self, log: Log) -> None:
-        """Raise the high watermark as far as log and followers allow, and wake the requests that wait for it."""
-        if self.leadership.advance(log.state.log_end_offset, log.flusher.recovery_point):
+        """Raise the high watermark of a leader as far as log and followers allow."""
+        role = self.role
+        if isinstance(role, Leading):
+            self.raise_high_watermark(role.committed(log.state.log_end_offset, log.flusher.recovery_point))
+
+    def raise_high_watermark(self, offset: int) -> None:
+        """Raise the high watermark, unless it is higher, and wake the requests that wait for it."""
+        if offset > self.high_watermark:
+            self.high_watermark = offset
             for fetcher in self.fetchers:
                 fetcher.note_change(self)
             self.wake()
+
+    def lower_high_watermark(self, offset: int) -> None:
+        """Lower the high watermark to the end of a truncated log."""
+        self.high_watermark = min(self.high_watermark, offset)
+
+    @property
+    def written_offset(self) -> int | None:
+        """Return the offset below which this replica could acknowledge all records, None while its log is not open."""
+        log = self.log
+        if log is None:
+            return None
+        return log.flusher.recovery_point if log.config.flush_before_ack else log.state.log_end_offset
+
+    # ---- who waits
 
     def note_isr(self) -> None:
         """Tell waiting requests and the sessions of followers that the ISR has changed."""

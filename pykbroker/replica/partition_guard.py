@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.following import Following
 from pykbroker.core.replication.repair import Repair
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.refusals import NO_ROOM, VANISHED
@@ -42,8 +43,9 @@ class PartitionGuard:
         except (CorruptLog, OSError) as error:
             if log is not self._partition.log:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
-            if log is not None and log.state.is_deleted:  # with its files, while the block waited for the disk
-                raise ApiError(self._partition.leadership.absence) from error
+            role = self._partition.role
+            if log is not None and log.state.is_deleted and isinstance(role, Following):
+                raise ApiError(role.absence) from error  # the files were deleted while the block waited for the disk
             raise self._failed(error) from error
 
     def _failed(self, error: CorruptLog | OSError) -> ApiError:
@@ -54,7 +56,7 @@ class PartitionGuard:
         logger.error("%s: going offline: %s", partition.key, error)
         partition.log, partition.repair = None, Repair()
         partition.directory.set_offline(partition.key)
-        partition.resign(partition.leader_epoch)
+        partition.resign(Following(partition.leader_epoch))
         partition.keeper.note_damage()
         return self.offline()
 

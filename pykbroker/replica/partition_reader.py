@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.following import Following
+from pykbroker.core.replication.role import require_epoch
 from pykbroker.storage.files.errors import patiently
 from pykbroker.world.disk import Buffer, FileSlice, NotCached
 
@@ -31,9 +33,9 @@ class PartitionReader:
         or if the partition was deleted.
         """
         log = self.require_log(leader_epoch)
-        leadership = self._partition.leadership
-        if not leadership.has_leader:
-            raise ApiError(leadership.absence)
+        role = self._partition.role
+        if isinstance(role, Following) and not role.has_leader:
+            raise ApiError(role.absence)
         return log
 
     def require_log(self, leader_epoch: int) -> Log:
@@ -45,7 +47,7 @@ class PartitionReader:
         log = partition.log
         if log is None or not partition.is_online:
             raise partition.guard.offline()
-        partition.leadership.require_epoch(leader_epoch)
+        require_epoch(partition.role, leader_epoch)
         return log
 
     def upper_offset(self, *, committed_only: bool) -> int:
@@ -53,11 +55,8 @@ class PartitionReader:
 
         It is the last stable offset if `committed_only` (read_committed) is true, and the high watermark otherwise.
         """
-        leadership, log = self._partition.leadership, self._partition.log
-        high_watermark = leadership.high_watermark
-        if committed_only and log is not None:
-            return leadership.upper_offset(log.reader.last_stable_offset(high_watermark), committed_only=True)
-        return high_watermark
+        log, high_watermark = self._partition.log, self._partition.high_watermark
+        return log.reader.last_stable_offset(high_watermark) if committed_only and log is not None else high_watermark
 
     def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
         """Return whole batches below `upper_offset`, starting with the batch that holds `offset`.

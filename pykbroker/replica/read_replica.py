@@ -24,15 +24,15 @@ class RackAwareSelector:
 
         It is a member of the ISR in that rack which has the offset, with the most records if there are several.
         """
-        followers = partition.leadership.followers
+        leading = partition.leading
         brokers = self._image().cluster.brokers
         own = brokers.get(partition.keeper.node_id)
-        if followers is None or (own is not None and own.rack == rack):
+        if leading is None or (own is not None and own.rack == rack):
             return NO_PREFERENCE
         candidates = [
             (state.log_end_offset, state.caught_up_ms, -broker_id)
-            for broker_id, state in followers.states.items()
-            if broker_id in followers.isr
+            for broker_id, state in leading.followers.items()
+            if broker_id in leading.isr
             and broker_id in partition.keeper.active
             and brokers[broker_id].rack == rack
             and state.log_start_offset <= offset <= state.log_end_offset

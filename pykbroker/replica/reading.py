@@ -93,7 +93,7 @@ class Reading:
                 if partition in self._refused:
                     raise again(self._refused[partition])
                 if (
-                    partition.leadership.high_watermark == asked.fetch_offset == wanted.high_watermark
+                    partition.high_watermark == asked.fetch_offset == wanted.high_watermark
                     and log.state.log_start_offset == wanted.log_start_offset
                     and asked.last_fetched_epoch < 0
                 ):
@@ -161,13 +161,13 @@ class Reading:
         return size >= self._bytes_min
 
     def _log(self, partition: Partition, leader_epoch: int) -> Log:
-        if self._from_followers and not partition.leadership.is_leader:
+        if self._from_followers and not partition.is_leader:
             return partition.reader.require_replica(leader_epoch)
         return partition.require_leader(leader_epoch)
 
     def _data(self, asked: FetchPartition, partition: Partition, log: Log) -> PartitionData:
         """Return the response for one partition. Raise OFFSET_OUT_OF_RANGE, or another ApiError if the disk fails."""
-        offset, high_watermark = asked.fetch_offset, partition.leadership.high_watermark
+        offset, high_watermark = asked.fetch_offset, partition.high_watermark
         stable = log.reader.last_stable_offset(high_watermark)
         data = PartitionData(
             asked.partition,

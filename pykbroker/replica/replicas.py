@@ -22,6 +22,7 @@ from pykbroker.core.metadata.image import (
     TopicsImage,
 )
 from pykbroker.core.names import is_internal
+from pykbroker.core.replication.following import Following
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.fetchers import Fetchers
@@ -206,7 +207,7 @@ class Replicas:
                     partition.log, partition.directory = opened.log, opened.directory
                     partition.repair = opened.repair
                     partition.configure(opened.log.config)
-                    partition.leadership.restart(opened.high_watermark)
+                    partition.high_watermark = opened.high_watermark
                     await self.opener.list_created()
                     await self.follow(partition, image.partitions[key.partition])
 
@@ -248,7 +249,8 @@ class Replicas:
 
     async def _let_go(self, partition: Partition, *, is_deleted: bool) -> None:
         """End every use of a partition whose log is about to be deleted, perhaps because its topic was deleted."""
-        partition.resign(partition.leader_epoch, is_deleted=is_deleted)
+        absence = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition.resign(Following(partition.leader_epoch, absence=absence))
         partition.refused.forget()
         fetchers, partition.fetchers = partition.fetchers, ()
         for fetcher in fetchers:
@@ -309,7 +311,7 @@ class Replicas:
             partition.lead(placed)
         else:
             if partition.is_leader or partition.leader_epoch != placed.leader_epoch:
-                partition.resign(placed.leader_epoch, has_leader=placed.leader != NO_LEADER)
+                partition.resign(Following(placed.leader_epoch, has_leader=placed.leader != NO_LEADER))
             if partition.repair is None or partition.repair.is_fetched:
                 await self.fetchers.follow(partition, placed)
 

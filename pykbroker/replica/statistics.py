@@ -39,15 +39,15 @@ def replica_statistics(replicas: Replicas) -> Steps[ReplicaStatistics]:
     partitions = leaders = offline = under_replicated = under_min_isr = at_min_isr = reassigning = 0
     for topic in replicas.topics():
         for partition in list(topic.partitions.values()):
-            is_online, leadership = partition.is_online, partition.leadership
+            is_online, leading = partition.is_online, partition.leading
             partitions += 1
             offline += not is_online
-            if is_online and leadership.is_leader:
+            if is_online and leading is not None:
                 leaders += 1
-                under_replicated += leadership.is_under_replicated
-                under_min_isr += leadership.is_under_min_isr
-                at_min_isr += leadership.is_at_min_isr
-                reassigning += leadership.is_reassigning
+                under_replicated += leading.is_under_replicated
+                under_min_isr += leading.is_under_min_isr
+                at_min_isr += leading.is_at_min_isr
+                reassigning += leading.is_reassigning
             yield
     keeper = replicas.keeper
     return ReplicaStatistics(

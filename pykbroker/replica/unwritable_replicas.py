@@ -13,7 +13,6 @@ import trio
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.unwritable import Unwritable, UnwritableStep
-from pykbroker.replica.isr_keeper import written_offset
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.reporting import NoteDirectories, can_report, placed_here
@@ -85,11 +84,11 @@ class UnwritableReplicas:
     def _step(self, partition: Partition, unwritable: Unwritable, placed: PartitionImage) -> UnwritableStep:
         keeper = self._keeper
         electable = self._replicas.metadata.cluster.electable(placed) - {keeper.node_id}
-        log, followers = partition.log, partition.leadership.followers
-        if log is not None and followers is not None:
-            electable &= followers.caught_up(log.log_end_offset)
+        log, leading = partition.log, partition.leading
+        if log is not None and leading is not None:
+            electable &= leading.caught_up(log.log_end_offset)
         return unwritable.step(
-            placed, keeper.node_id, keeper.now_ms, written_offset(partition), has_successor=bool(electable)
+            placed, keeper.node_id, keeper.now_ms, partition.written_offset, has_successor=bool(electable)
         )
 
     def _log_changes(self, lost: dict[Partition, LogDirectory]) -> None:

@@ -177,15 +177,16 @@ class _LookUp:
         """Whether the client is a follower, or a tool that asks any replica. Kafka believes any client."""
         if self._replica_id == DEBUGGING_REPLICA_ID:
             return True
-        followers = partition.leadership.followers
-        if self._replica_id < 0 or followers is None or followers.get(self._replica_id) is None:
+        leading = partition.leading
+        if self._replica_id < 0 or leading is None or self._replica_id not in leading.followers:
             return False
         allows = self._api.authorizer.allows
         return allows(self._context.session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def _require_latest(self, partition: Partition) -> None:
         """Raise an error while the high watermark of a new leader is below the begin of its epoch (KIP-207)."""
-        if not partition.leadership.knows_latest and not self._sees_all(partition):
+        leading = partition.leading
+        if leading is not None and not leading.knows_latest(partition.high_watermark) and not self._sees_all(partition):
             old = self._context.version < OFFSET_NOT_AVAILABLE_VERSION_FIRST
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if old else ErrorCode.OFFSET_NOT_AVAILABLE)
 

@@ -25,6 +25,19 @@ from wire.messages.fetch import EpochEndOffset, PartitionData
 from wire.records.batch import Batch, batches
 
 NO_DIVERGENCE = EpochEndOffset()
+NO_EPOCH = -1
+
+
+class Following(msgspec.Struct, frozen=True, gc=False):
+    """The role of a broker that does not lead a partition in this leader epoch, -1 before the first one.
+
+    `has_leader` is true if another broker leads, so that the high watermark follows that broker's. `absence` is the
+    error for clients that ask for the leader.
+    """
+
+    epoch: int = NO_EPOCH
+    has_leader: bool = False
+    absence: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):

@@ -103,7 +103,9 @@ class AimedFaults:
     def _has_small_isr(self) -> bool:
         """Whether the controller's node leads a partition whose ISR is too small for acks=all."""
         parts = self._cluster.controller.parts
-        return parts is not None and any(one.leadership.is_under_min_isr for one in parts.replicas.all_online())
+        return parts is not None and any(
+            one.leading is not None and one.leading.is_under_min_isr for one in parts.replicas.all_online()
+        )
 
     def _has_uncommitted_metadata(self) -> bool:
         """Whether the controller's log has a record after its newest committed image."""

@@ -8,7 +8,7 @@ from random import Random
 import trio
 
 from pykbroker.core.metadata.image import NO_LEADER
-from pykbroker.core.replication.followers import Followers
+from pykbroker.core.replication.leading import Leading
 from pykbroker.sim.cluster.link_faults import has_uncommitted
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.patience import holds
@@ -128,36 +128,36 @@ class JoiningFaults:
 
     def _is_leaving(self, node_id: int, leader: int, place: Place) -> bool:
         """Whether a leader proposes to remove a follower from the ISR, and has records that only wait for that."""
-        replica, followers = self._cluster.replica(leader, place), self._followers(leader, place)
+        replica, leading = self._cluster.replica(leader, place), self._leading(leader, place)
         return (
             replica is not None
             and has_uncommitted(replica)
-            and followers is not None
-            and followers.pending is not None
-            and node_id not in followers.pending.members
+            and leading is not None
+            and leading.pending is not None
+            and node_id not in leading.pending.members
         )
 
     def _is_left(self, node_id: int, leader: int, place: Place) -> bool:
         """Whether a leader has committed all records without a follower."""
-        replica, followers = self._cluster.replica(leader, place), self._followers(leader, place)
+        replica, leading = self._cluster.replica(leader, place), self._leading(leader, place)
         return (
             replica is not None
             and replica.log is not None
-            and followers is not None
-            and node_id not in followers.isr
+            and leading is not None
+            and node_id not in leading.isr
             and replica.high_watermark == replica.log.log_end_offset
         )
 
     def _fetches_from(self, leader: int, node_id: int, place: Place) -> bool:
         """Whether a broker leads, and knows where a follower's log ends."""
-        followers = self._followers(leader, place)
-        state = None if followers is None else followers.get(node_id)
+        leading = self._leading(leader, place)
+        state = None if leading is None else leading.followers.get(node_id)
         return state is not None and state.log_end_offset >= 0
 
-    def _followers(self, leader: int, place: Place) -> Followers | None:
-        """Return the followers of a partition as a broker knows them, or None if it does not lead or does not serve."""
+    def _leading(self, leader: int, place: Place) -> Leading | None:
+        """Return the leadership of a broker, or None if it does not lead the partition or does not serve."""
         replica = self._cluster.replica(leader, place)
-        return None if replica is None else replica.leadership.followers
+        return None if replica is None else replica.leading
 
     def _stall(self, node_id: int, port: int, other: int, seconds: float) -> None:
         """Stall the answers of one node to another, on their current connections."""
@@ -228,10 +228,10 @@ class JoiningFaults:
         return None
 
     def _is_joining(self, node_id: int, leader: int, place: Place) -> bool:
-        followers = self._followers(leader, place)
+        leading = self._leading(leader, place)
         return (
-            followers is not None
-            and followers.pending is not None
-            and node_id not in followers.isr
-            and node_id in followers.pending.members
+            leading is not None
+            and leading.pending is not None
+            and node_id not in leading.isr
+            and node_id in leading.pending.members
         )

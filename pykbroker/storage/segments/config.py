@@ -53,6 +53,11 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
         return "compact" in self.cleanup_policy
 
     @property
+    def unflushed_max(self) -> int:
+        """Return how many of the newest offsets may be unflushed when a record is acknowledged, whatever `acks` is."""
+        return 0 if self.flush_before_ack else self.flush_messages - 1
+
+    @property
     def roll_ms(self) -> int:
         """Return the age at which a segment rolls. In a compacted topic it is at most `max.compaction.lag.ms`."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms

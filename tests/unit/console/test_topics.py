@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.console.exposition import exposition
+from pykbroker.core.replication.following import Following
 from tests.unit.apis.conftest import Client, LocalBroker, batch, fetch_request, serving
 from tests.unit.apis.transactional import TransactionalClient
 from tests.unit.console.observed import Samples, samples
@@ -228,7 +229,7 @@ async def test_a_group_metric_keeps_the_committed_offset_if_the_lag_is_unknown(t
         client = await local_broker.connect()
         await find_coordinator(client)
         await commit(client, "g", ("a", 0, 1))
-        local_broker.serving.observer.parts.replicas.topic("a", b"").partitions[0].resign(1)
+        local_broker.serving.observer.parts.replicas.topic("a", b"").partitions[0].resign(Following(1))
         found = await scrape(local_broker)
         labels = {"consumergroup": "g", "topic": "a", "partition": 0}
         assert of(found, "kafka_consumergroup_current_offset", **labels) == 1

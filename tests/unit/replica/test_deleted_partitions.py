@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.following import Following
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.volume import Volume
 from tests.unit.replica.host import IDS, NOW_MS, TOPIC_ID, Host
@@ -23,13 +24,13 @@ async def reopened() -> tuple[Host, Partition]:
     """Return the replicas of a broker that was stopped in order: the segments of its log are not loaded."""
     host = Host((Volume(), Volume()), IDS[0])
     partition = await host.open()
-    partition.resign(1)
+    partition.resign(Following(1))
     assert partition.log is not None
     partition.log.append_stored(b"".join(batch(offset, 1) for offset in range(COUNT)))
     for directory in host.directories:
         await directory.close(high_watermarks={partition.key: COUNT})
     partition = await host.open()
-    partition.resign(1, has_leader=True)
+    partition.resign(Following(1, has_leader=True))
     return host, partition
 
 

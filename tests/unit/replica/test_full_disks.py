@@ -15,6 +15,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.replication.fetch_plan import FollowedAnswer
+from pykbroker.core.replication.following import Following
 from pykbroker.core.replication.quota import ReplicationQuota
 from pykbroker.core.replication.unwritable import UNWRITABLE_MS_MAX
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
@@ -135,7 +136,7 @@ async def test_a_follower_lacks_nothing_if_the_response_had_room_for_its_records
 ) -> None:
     host = Host((Volume(), Volume()), IDS[0])
     partition = await host.open()
-    partition.resign(1)
+    partition.resign(Following(1))
     followed = Followed(partition, (TOPIC_ID, 0), 2, 1, host.replicas.moves.restart)
     link: Any = None
     fetcher = ReplicaFetcher(1, 2, link, SETTINGS, ReplicationQuota(), count(1))

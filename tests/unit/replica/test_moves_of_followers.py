@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 import trio
 
-from pykbroker.core.replication.following import CutLog, Restart
+from pykbroker.core.replication.following import CutLog, Following, Restart
 from pykbroker.replica.followed import Followed
 from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
@@ -50,7 +50,7 @@ class MovedFollower:
 
     async def open(self) -> None:
         self.partition = await self.host.open()
-        self.partition.resign(1)
+        self.partition.resign(Following(1))
         self.moves = self.host.replicas.moves
         self.followed = Followed(self.partition, (TOPIC_ID, 0), 2, 1, self.moves.restart)
         self.append(0, COUNT, epoch=1)

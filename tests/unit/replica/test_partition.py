@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import PartitionImage
+from pykbroker.core.replication.following import Following
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.upkeep import Upkeep
@@ -135,7 +136,7 @@ async def test_a_batch_validated_off_the_event_loop_is_refused_if_its_topic_was_
 
     async def delete_meanwhile(data: bytes, now_ms: int) -> object:
         found = await opened(data, now_ms)
-        partition.resign(3)
+        partition.resign(Following(3))
         await partition.directory.delete_logs([TopicPartition("t", 0)])
         return found
 
@@ -205,9 +206,9 @@ async def test_no_segment_is_deleted_before_a_checkpoint_contains_the_log(
     assert checkpointed == [0]
 
 
-@pytest.mark.parametrize("is_deleted", [True, False])
+@pytest.mark.parametrize("absence", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER])
 async def test_a_request_that_waits_for_a_commit_learns_whether_the_topic_was_deleted(
-    partition: Partition, is_deleted: bool
+    partition: Partition, absence: ErrorCode
 ) -> None:
     codes = []
 
@@ -219,17 +220,16 @@ async def test_a_request_that_waits_for_a_commit_learns_whether_the_topic_was_de
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        partition.resign(3, is_deleted=is_deleted)
-    unknown, elsewhere = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert codes == [unknown if is_deleted else elsewhere]
+        partition.resign(Following(3, absence=absence))
+    assert codes == [absence]
 
 
 async def test_a_consumer_that_reads_from_a_follower_learns_that_the_topic_was_deleted(partition: Partition) -> None:
-    partition.resign(4, has_leader=True)
+    partition.resign(Following(4, has_leader=True))
     assert partition.reader.require_replica(4) is partition.log
-    partition.resign(4)
+    partition.resign(Following(4))
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         with pytest.raises(ApiError) as refused:
             partition.reader.require_replica(4)
         assert refused.value.code is code
-        partition.resign(4, is_deleted=True)
+        partition.resign(Following(4, absence=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

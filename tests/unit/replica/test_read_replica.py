@@ -29,7 +29,7 @@ async def test_the_leader_names_the_replica_in_the_rack_of_the_consumer(autojump
         assert found == {"a": -1, "b": 2, "c": 3, "d": -1}
         assert select.choose(leader.partition, "b", 2) == -1
         cluster.commit(isr=(1, 3))
-        await until(lambda: leader.partition.leadership.followers.isr == (1, 3))
+        await until(lambda: leader.partition.role.isr == (1, 3))
         assert select.choose(leader.partition, "b", 1) == -1
 
 

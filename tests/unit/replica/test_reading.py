@@ -14,6 +14,7 @@ import trio.testing
 from pykbroker.core.fetch.session import SessionPartition
 from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.metadata.image import PartitionImage
+from pykbroker.core.replication.following import Following
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import AT_ONCE_MAX, Reading
@@ -256,8 +257,7 @@ async def test_a_waiting_fetch_reads_only_once_min_bytes_are_available():
             await trio.testing.wait_all_tasks_blocked()
             assert (found, log.reads) == ([], [])
             log.log_end_offset = end
-            partition.leadership.advance(end, end)
-            partition.wake()
+            partition.raise_high_watermark(end)
     assert sizes(found) == {0: 30}
     assert (len(log.reads), partition.watches) == (1, set())
 
@@ -266,7 +266,7 @@ async def test_a_waiting_fetch_ends_when_the_leadership_ends():
     partitions = located(FakeLog(0), FakeLog(0))
     one = Reading(partitions, 1, 100, committed_only=False)
     watch = Watch(partition for _, partition in partitions)
-    partitions[1][1].resign(4)
+    partitions[1][1].resign(Following(4))
     assert codes(await one.wait(watch, LONG_MS)) == {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
@@ -302,7 +302,7 @@ async def test_records_appended_after_a_partition_was_read_complete_the_fetch(
     reading = Reading(where, 1, 1000, committed_only=False)
     steps = reading.read_in_steps()
     next(steps)
-    logs[0].log_end_offset = where[0][1].leadership.high_watermark = 1
+    logs[0].log_end_offset = where[0][1].high_watermark = 1
     assert len([*steps]) == 1
     assert not reading.is_enough
     began_s = trio.current_time()

@@ -336,7 +336,7 @@ async def test_with_flush_before_ack_a_follower_acknowledges_only_what_it_has_sy
             await partition.wait_committed(appended.last_offset + 1)
             followers = [cluster.brokers[each].partition.log for each in (2, 3)]
             assert [log.recovery_point for log in followers] == [number + 1] * 2
-        states = leader.partition.leadership.followers.states.values()
+        states = leader.partition.role.followers.values()
         assert [state.log_end_offset for state in states] == [5, 5]
 
 
@@ -403,6 +403,5 @@ async def test_a_broker_that_has_no_replica_of_the_partition_is_refused(autojump
         refused = ErrorCode.UNKNOWN_LEADER_EPOCH if epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (found.error_code, found.records or b"") == (refused, b"")
         assert set(cluster.placed().isr) == {1, 2}
-        followers = leader.partition.leadership.followers
-        assert followers is not None
-        assert followers.get(3) is None
+        assert leader.partition.leading is not None
+        assert 3 not in leader.partition.leading.followers

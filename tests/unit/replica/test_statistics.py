@@ -62,16 +62,16 @@ async def test_a_change_that_metadata_commits_before_its_answer_is_counted_once(
         cluster.commit(isr=(1, 2))
         await pause(LAG_MS_MAX / 1000)
         assert (keeper.shrinks, keeper.expansions) == (1, 0)
-        assert partition.leadership.followers is not None
-        assert partition.leadership.followers.pending is None
+        assert partition.leading is not None
+        assert partition.leading.pending is None
 
 
 async def partition_is_proposed(cluster: Cluster) -> None:
     """Wait until the leader has proposed an ISR that has not been answered yet."""
     await cluster.brokers[1].produce(b"to all but one", acks_all=False)
-    followers = cluster.brokers[1].partition.leadership.followers
-    assert followers is not None
-    await until(lambda: followers.pending is not None)
+    leading = cluster.brokers[1].partition.leading
+    assert leading is not None
+    await until(lambda: leading.pending is not None)
 
 
 async def test_refused_changes_are_counted(autojump_clock: Clock) -> None:

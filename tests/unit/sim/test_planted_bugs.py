@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.log.producers import Producers
-from pykbroker.core.replication.leadership import Leadership
+from pykbroker.core.replication.leading import Leading
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.files import lost_writes
@@ -32,8 +32,8 @@ async def acknowledged_before_it_is_durable(simulation: Simulation) -> list[str]
 
 
 async def consumed_before_it_is_durable(simulation: Simulation) -> list[str]:
-    advance = Leadership.advance
-    Leadership.advance = lambda leadership, end_offset, _: advance(leadership, end_offset, end_offset)
+    committed = Leading.committed
+    Leading.committed = lambda leading, end_offset, _: committed(leading, end_offset, end_offset)
     return await found(simulation, "fail_syncs")
 
 

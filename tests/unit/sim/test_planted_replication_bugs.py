@@ -18,8 +18,7 @@ from pykbroker.core.log.verification import Verifications
 from pykbroker.core.metadata import alter_partition, election
 from pykbroker.core.replication import following
 from pykbroker.core.replication.fetch_plan import FollowerPlan
-from pykbroker.core.replication.followers import NO_LIMIT, Followers
-from pykbroker.core.replication.leadership import Leadership
+from pykbroker.core.replication.leading import NO_LIMIT, Leading
 from pykbroker.core.replication.repair import Repair, RepairStep
 from pykbroker.core.replication.unwritable import Unwritable, UnwritableStep
 from pykbroker.quorum import observer_log
@@ -62,24 +61,22 @@ AIMED_SECONDS = 5
 async def acknowledged_once_the_leader_has_it(simulation: Simulation) -> list[str]:
     may_acknowledge = Partition.may_acknowledge
     Partition.may_acknowledge = lambda partition, end, acks_all: may_acknowledge(partition, end, False)
-    Leadership.is_committed = lambda leadership, end: True
+    Leading.is_committed = lambda leading, end, high_watermark: True
     return await found_in_cluster(simulation, "cut_leader", "kill")
 
 
 async def the_high_watermark_ignores_replicas_that_are_joining(simulation: Simulation) -> list[str]:
-    def of_committed_isr(followers, *_):
+    def of_committed_isr(leading, *_):
         return min(
-            [state.log_end_offset for id_, state in followers.states.items() if id_ in followers.isr] or [NO_LIMIT]
+            [state.log_end_offset for id_, state in leading.followers.items() if id_ in leading.isr] or [NO_LIMIT]
         )
 
-    Followers.limit = of_committed_isr
+    Leading.limit = of_committed_isr
     return await found_in_cluster(simulation, "slow_join", seconds=4, pace_s=0.1)
 
 
 async def the_isr_shrinks_before_the_answer(simulation: Simulation) -> list[str]:
-    Followers.maximal_isr = property(
-        lambda followers: followers.isr if followers.pending is None else followers.pending.members
-    )
+    Leading.maximal_isr = property(lambda leading: leading.isr if leading.pending is None else leading.pending.members)
     return await found_in_cluster(simulation, "cut_leader", "isolate")
 
 
@@ -94,22 +91,22 @@ async def a_late_answer_of_an_old_epoch_is_appended(simulation: Simulation) -> l
     position, wanted = vars(Followed)["position"].fget, vars(Followed)["wanted"].fget
 
     def of_any_epoch(one: Followed):
-        leadership, epoch = one.partition.leadership, one.leader_epoch
-        if not leadership.is_leader:
-            one.leader_epoch = leadership.epoch
+        epoch = one.leader_epoch
+        if not one.partition.is_leader:
+            one.leader_epoch = one.partition.leader_epoch
         try:
             return position(one)
         finally:
             one.leader_epoch = epoch
 
     Followed.position = property(of_any_epoch)
-    Followed.wanted = property(lambda one: wanted(one) if one.leader_epoch == one.partition.leadership.epoch else None)
+    Followed.wanted = property(lambda one: wanted(one) if one.leader_epoch == one.partition.leader_epoch else None)
     FollowerPlan.remove = lambda plan, key: plan._due.pop(key, None)
     return await found_in_cluster(simulation, "depose_twice", seconds=6, pace_s=0.1)
 
 
 async def an_old_broker_epoch_joins_the_isr(simulation: Simulation) -> list[str]:
-    Followers._is_eligible = staticmethod(lambda broker_id, state, active: broker_id in active)
+    Leading._is_eligible = staticmethod(lambda broker_id, state, active: broker_id in active)
     eligible = alter_partition._eligible
     alter_partition._eligible = lambda context, placed, member: eligible(
         context, placed, BrokerState(member.broker_id, alter_partition.ANY_EPOCH)
@@ -130,15 +127,15 @@ async def an_unclean_replica_stays_eligible(simulation: Simulation) -> list[str]
 
 
 async def a_new_leader_takes_its_log_end_as_high_watermark(simulation: Simulation) -> list[str]:
-    lead = Leadership.lead
+    lead = Partition.lead
 
-    def with_all_committed(leadership, node_id, placed, end, now_ms):
-        begins = not leadership.is_leader or placed.leader_epoch != leadership.epoch
-        lead(leadership, node_id, placed, end, now_ms)
+    def with_all_committed(partition, placed):
+        begins = not partition.is_leader or placed.leader_epoch != partition.leader_epoch
+        lead(partition, placed)
         if begins:
-            leadership.high_watermark = end
+            partition.raise_high_watermark(partition.log.log_end_offset)
 
-    Leadership.lead = with_all_committed
+    Partition.lead = with_all_committed
     return await found_in_cluster(simulation, "cut_leader", seconds=6, pace_s=0.1)
 
 
@@ -250,33 +247,33 @@ async def offsets_are_fetched_before_they_are_committed(simulation: Simulation) 
 
 
 async def a_replica_joins_the_isr_at_the_high_watermark(simulation: Simulation) -> list[str]:
-    grown = Followers.grown
+    grown = Leading.grown
 
-    def of_any_start(followers, *args):
-        start, followers.epoch_start = followers.epoch_start, 0
+    def of_any_start(leading, *args):
+        start, leading.epoch_start = leading.epoch_start, 0
         try:
-            return grown(followers, *args)
+            return grown(leading, *args)
         finally:
-            followers.epoch_start = start
+            leading.epoch_start = start
 
-    Followers.grown = of_any_start
+    Leading.grown = of_any_start
     return await found_in_cluster(simulation, "join_behind", seconds=4, pace_s=0.1)
 
 
 async def the_high_watermark_is_kept_when_a_log_is_cut(simulation: Simulation) -> list[str]:
-    Leadership.truncate = lambda leadership, end: None
+    Partition.lower_high_watermark = lambda partition, end: None
     vars(scenario)["AFTER_FAULTS"] = FILLS_SOON
     return await found_in_cluster(simulation, "elect_uncleanly", seconds=4, pace_s=0.1)
 
 
 async def the_isr_is_applied_before_the_answer(simulation: Simulation) -> list[str]:
-    propose = Followers._propose
+    propose = Leading._propose
 
-    def at_once(followers, members, epoch):
-        followers.isr = tuple(members)
-        return propose(followers, members, epoch)
+    def at_once(leading, members, epoch):
+        leading.isr = tuple(members)
+        return propose(leading, members, epoch)
 
-    Followers._propose = at_once
+    Leading._propose = at_once
     return await found_in_cluster(simulation, "cut_leader", "isolate")
 
 
@@ -287,7 +284,7 @@ async def an_acknowledgement_comes_in_a_later_epoch(simulation: Simulation) -> l
 
     async def committed(partition: Partition, offset: int, leader_epoch: int = -1) -> None:
         watch = Watch((partition,))
-        while not partition.leadership.is_committed(offset):
+        while partition.high_watermark < offset:
             await watch.wait()
 
     Partition.wait_committed, Unsettled.check = committed, by_offset

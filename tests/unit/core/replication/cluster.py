@@ -17,9 +17,10 @@ from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication import following
 from pykbroker.core.replication.divergence import divergence
-from pykbroker.core.replication.following import CutLog, Position, Store
+from pykbroker.core.replication.following import CutLog, Following, Position, Store
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
-from pykbroker.core.replication.leadership import Leadership
+from pykbroker.core.replication.leading import Leading
+from pykbroker.core.replication.role import Role, require_leading
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import PartitionData
 from wire.records.batch import batches
@@ -51,8 +52,8 @@ class Replica:
         """Start with the log that the broker had, and the high watermark of its checkpoint."""
         self.metadata = PartitionImage((), (), -1, -1, -1)
         self.active: dict[int, int] = {}
-        self.leadership = Leadership(min(self.checkpoint, len(self.log)))
-        self.leadership.configure(MIN_ISR, 1 << 62, flush_before_ack=False)
+        self.role: Role = Following()
+        self.high_watermark = min(self.checkpoint, len(self.log))
         self.waiting.clear()
 
     @property
@@ -66,14 +67,21 @@ class Replica:
         """Apply metadata."""
         known, self.metadata, self.active = self.metadata, image, dict(active)
         if image.leader == self.id:
-            if image.leader_epoch != known.leader_epoch:
-                self.epochs.assign(image.leader_epoch, len(self.log))
-            self.leadership.lead(self.id, image, len(self.log), now_ms)
+            if isinstance(self.role, Leading) and image.leader_epoch == known.leader_epoch:
+                self.role.apply(image)
+            else:
+                self.lead(image, now_ms)
             self.advance(now_ms)
         elif image.leader_epoch != known.leader_epoch:
-            self.leadership.resign(image.leader_epoch)
+            self.role = Following(image.leader_epoch)
             self.waiting.clear()
-            self.cut(following.start_offset(self.epochs, self.leadership.high_watermark, len(self.log)))
+            self.cut(following.start_offset(self.epochs, self.high_watermark, len(self.log)))
+
+    def lead(self, image: PartitionImage, now_ms: int) -> None:
+        """Begin to lead in the leader epoch of this metadata."""
+        self.epochs.assign(image.leader_epoch, len(self.log))
+        self.role = Leading(self.id, image, len(self.log), now_ms)
+        self.role.configure(MIN_ISR, flush_before_ack=False)
 
     def append(self, batch: bytes, epoch: int) -> None:
         if epoch != self.epochs.latest:
@@ -83,12 +91,13 @@ class Replica:
     def cut(self, offset: int) -> None:
         del self.log[offset:]
         self.epochs.truncate_end(len(self.log))
-        self.leadership.truncate(len(self.log))
+        self.high_watermark = min(self.high_watermark, len(self.log))
         self.checkpoint = min(self.checkpoint, len(self.log))
 
     def advance(self, now_ms: int) -> None:
-        self.leadership.refresh(len(self.log), self.active, now_ms, LAG_MS_MAX)
-        self.leadership.advance(len(self.log), len(self.log))
+        if isinstance(self.role, Leading):
+            self.role.refresh(len(self.log), self.active, now_ms, LAG_MS_MAX)
+            self.high_watermark = max(self.high_watermark, self.role.committed(len(self.log), len(self.log)))
 
 
 class Cluster:
@@ -120,12 +129,12 @@ class Cluster:
     def produce(self) -> None:
         replica = self._any()
         with suppress(ApiError):
-            replica.leadership.require_leader()
-            replica.leadership.require_min_isr()
+            leading = require_leading(replica.role)
+            leading.require_min_isr()
             self.appended += 1
-            builder = BatchBuilder(base_offset=len(replica.log), leader_epoch=replica.leadership.epoch)
+            builder = BatchBuilder(base_offset=len(replica.log), leader_epoch=leading.epoch)
             builder.append(None, str(self.appended).encode())
-            replica.append(builder.build(), replica.leadership.epoch)
+            replica.append(builder.build(), leading.epoch)
             replica.waiting.append(len(replica.log))
             replica.advance(self.now_ms)
 
@@ -134,7 +143,7 @@ class Cluster:
 
     def checkpoint(self) -> None:
         replica = self._any()
-        replica.checkpoint = replica.leadership.high_watermark
+        replica.checkpoint = replica.high_watermark
 
     def restart(self) -> None:
         """Restart a broker cleanly, with its whole log. Many messages are lost."""
@@ -158,10 +167,8 @@ class Cluster:
 
     def _serve(self, leader: Replica, follower: Replica, asked: Position, broker_epoch: int) -> None:
         answer = PartitionData(records=b"")
-        leadership = leader.leadership
         try:
-            leadership.require_leader(asked.leader_epoch)
-            state = leadership.followers.get(follower.id) if leadership.followers else None
+            state = require_leading(leader.role, asked.leader_epoch).followers.get(follower.id)
             if state is None or asked.offset > len(leader.log):
                 raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE if state else ErrorCode.NOT_LEADER_OR_FOLLOWER)
             end = len(leader.log)
@@ -175,7 +182,7 @@ class Cluster:
                 leader.advance(self.now_ms)
                 answer.records = b"".join(leader.log[asked.offset : asked.offset + self.random.randint(1, RECORDS_MAX)])
                 self._propose(leader, follower.id)
-            answer.high_watermark = leadership.high_watermark
+            answer.high_watermark = leader.high_watermark
         except ApiError as error:
             answer.error_code = error.code
         if follower.broker_epoch == broker_epoch:  # a restarted broker gets no answers to earlier requests
@@ -190,7 +197,7 @@ class Cluster:
         if isinstance(decision, CutLog):
             self.truncated += decision.offset < len(follower.log)
             follower.cut(decision.offset)
-        elif decision is following.Pause.LOOK_UP and leader.leadership.is_leader:
+        elif decision is following.Pause.LOOK_UP and isinstance(leader.role, Leading):
             found = following.after_range(len(leader.log), 0, len(follower.log))
             if found is not None:
                 follower.cut(found.offset)
@@ -198,20 +205,19 @@ class Cluster:
             for batch in batches(decision.records):
                 if batch.base_offset == len(follower.log):
                     follower.append(bytes(batch.buffer), batch.leader_epoch)
-            follower.leadership.follow(decision.high_watermark, len(follower.log))
+            follower.high_watermark = max(follower.high_watermark, min(decision.high_watermark, len(follower.log)))
 
     def change_isr(self) -> None:
         self._propose(self._any())
 
     def _propose(self, leader: Replica, follower: int | None = None) -> None:
-        leadership = leader.leadership
-        followers = leadership.followers
-        if followers is None:
+        leading = leader.role
+        if isinstance(leading, Following):
             return
         if follower is None:
-            change = followers.shrunk(len(leader.log), self.now_ms, LAG_MS_MAX, leader.broker_epoch)
+            change = leading.shrunk(len(leader.log), self.now_ms, LAG_MS_MAX, leader.broker_epoch)
         else:
-            change = followers.grown(follower, leadership.high_watermark, leader.active, leader.broker_epoch)
+            change = leading.grown(follower, leader.high_watermark, leader.active, leader.broker_epoch)
         if change is not None:
             self._alter(leader, change)
 
@@ -220,11 +226,9 @@ class Cluster:
         self._send(lambda: self._decide(leader, change))
 
     def _settle(self, leader: Replica, change: IsrChange, answer: IsrAnswer) -> None:
-        followers = leader.leadership.followers
-        if followers is not None:
-            if followers.settle(change, answer):
+        if isinstance(leader.role, Leading):
+            if leader.role.settle(change, answer):
                 self._alter(leader, change)
-            leader.leadership.note_isr()
             leader.advance(self.now_ms)
 
     # ---- the controller
@@ -313,7 +317,7 @@ class Cluster:
 
     def _check(self) -> None:
         for replica in self.replicas.values():
-            high_watermark = replica.leadership.high_watermark
+            high_watermark = replica.high_watermark
             if high_watermark > len(replica.log):
                 raise Violation(f"the high watermark {high_watermark} of broker {replica.id} is above its log")
             for offset in range(high_watermark):
@@ -324,6 +328,6 @@ class Cluster:
     def _acknowledge(self, leader: Replica) -> None:
         for end in list(leader.waiting):
             with suppress(ApiError):
-                if leader.leadership.is_leader and leader.leadership.is_committed(end):
+                if require_leading(leader.role).is_committed(end, leader.high_watermark):
                     leader.waiting.remove(end)
                     self.acknowledged[end - 1] = leader.log[end - 1]

@@ -8,9 +8,8 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.replication import following
-from pykbroker.core.replication.followers import Followers
-from pykbroker.core.replication.leadership import Leadership
-from tests.unit.core.replication.cluster import Cluster, Violation
+from pykbroker.core.replication.leading import Leading
+from tests.unit.core.replication.cluster import Cluster, Replica, Violation
 
 STEPS = 600
 SEEDS = 60
@@ -29,18 +28,18 @@ def test_no_acknowledged_record_is_lost_and_logs_are_equal_below_the_high_waterm
 
 
 def high_watermark_over_the_committed_isr(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Followers, "maximal_isr", property(lambda followers: followers.isr))
+    monkeypatch.setattr(Leading, "maximal_isr", property(lambda leading: leading.isr))
 
 
 def shrunk_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    propose = Followers._propose
+    propose = Leading._propose
 
-    def at_once(followers, members, leader_broker_epoch):
-        change = propose(followers, members, leader_broker_epoch)
-        followers.isr = members
+    def at_once(leading, members, leader_broker_epoch):
+        change = propose(leading, members, leader_broker_epoch)
+        leading.isr = members
         return change
 
-    monkeypatch.setattr(Followers, "_propose", at_once)
+    monkeypatch.setattr(Leading, "_propose", at_once)
 
 
 def truncation_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,19 +52,17 @@ def a_late_answer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_new_leader_commits_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    lead = Leadership.lead
+    lead = Replica.lead
 
-    def lead_and_commit(leadership, node_id, placed, log_end_offset, now_ms):
-        begins = not leadership.is_leader or placed.leader_epoch != leadership.epoch
-        lead(leadership, node_id, placed, log_end_offset, now_ms)
-        if begins:
-            leadership.high_watermark = log_end_offset
+    def lead_and_commit(replica, image, now_ms):
+        lead(replica, image, now_ms)
+        replica.high_watermark = len(replica.log)
 
-    monkeypatch.setattr(Leadership, "lead", lead_and_commit)
+    monkeypatch.setattr(Replica, "lead", lead_and_commit)
 
 
 def acknowledged_once_the_leader_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Leadership, "is_committed", lambda leadership, end_offset: True)
+    monkeypatch.setattr(Leading, "is_committed", lambda leading, end_offset, high_watermark: True)
 
 
 def search(first_seed: int) -> None:

@@ -18,8 +18,11 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.transactions import OpenTransactions
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH
+from pykbroker.core.replication.following import Following
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
-from pykbroker.core.replication.leadership import Leadership
+from pykbroker.core.replication.leading import Leading
+from pykbroker.core.replication.role import Role, require_leading
+from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from wire.error_codes import ErrorCode
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
@@ -36,7 +39,9 @@ class TranscriptRunner:
     """An interpreter of transcripts, which has a partition and its leader. Each method runs one command."""
 
     def __init__(self) -> None:
-        self.leadership, self.transactions = Leadership(), OpenTransactions()
+        self.role: Role = Following()
+        self.high_watermark, self.transactions = 0, OpenTransactions()
+        self.config = LogConfig()
         self.end_offset = self.durable_offset = 0
         self.now_ms = 100_000.0
         self.active = {broker_id: 10 * broker_id for broker_id in (1, 2, 3, 4)}
@@ -53,9 +58,10 @@ class TranscriptRunner:
     def configure(self, *words: str) -> Iterator[str]:
         """Run `configure [min_isr=N] [flush_messages=N] [flush_before_ack]`."""
         values = dict(word.partition("=")[::2] for word in words)
-        flush_messages = int(values.get("flush_messages", 1 << 62))
-        self.leadership.configure(
-            int(values.get("min_isr", 1)), flush_messages, flush_before_ack="flush_before_ack" in values
+        self.config = LogConfig(
+            min_insync_replicas=int(values.get("min_isr", 1)),
+            flush_messages=int(values.get("flush_messages", LONG_MAX)),
+            flush_before_ack="flush_before_ack" in values,
         )
         self._advance()
         yield from self._state()
@@ -65,7 +71,10 @@ class TranscriptRunner:
         values = dict(word.partition("=")[::2] for word in words)
         replicas, isr = (numbers(values.get(name, "1")) for name in ("replicas", "isr"))
         placed = PartitionImage(replicas, isr, ME, int(epoch), int(values.get("partition_epoch", 0)))
-        self.leadership.lead(ME, placed, self.end_offset, self.now_ms)
+        if isinstance(self.role, Leading) and self.role.epoch == int(epoch):
+            self.role.apply(placed)
+        else:
+            self.role = Leading(ME, placed, self.end_offset, self.now_ms)
         self._advance()
         yield from self._state()
 
@@ -73,25 +82,24 @@ class TranscriptRunner:
         """Run `start leo=N hw=N`: a broker starts with this log and this checkpointed high watermark."""
         values = dict(word.partition("=")[::2] for word in words)
         self.end_offset = self.durable_offset = int(values["leo"])
-        self.leadership = Leadership(int(values["hw"]))
+        self.role, self.high_watermark = Following(), int(values["hw"])
         yield from self._state()
 
     def fetched(self, broker_id: str, offset: str, epoch: str = "") -> Iterator[str]:
         """Run `fetched broker-id offset [epoch=N|epoch=unknown]`: a follower fetches, and may be added to the ISR."""
-        followers, follower = self.leadership.followers, int(broker_id)
+        leading, follower = require_leading(self.role), int(broker_id)
         broker_epoch = {"": 10 * follower, "unknown": UNKNOWN_BROKER_EPOCH}.get(epoch.partition("=")[2])
         known = int(epoch.partition("=")[2]) if broker_epoch is None else broker_epoch
-        followers.get(follower).note_fetch(int(offset), 0, self.end_offset, known, self.now_ms)
+        leading.followers[follower].note_fetch(int(offset), 0, self.end_offset, known, self.now_ms)
         self._advance()
-        self.proposed = followers.grown(follower, self.leadership.high_watermark, self.active, 10) or self.proposed
+        self.proposed = leading.grown(follower, self.high_watermark, self.active, 10) or self.proposed
         yield from self._state()
 
     def wait(self, seconds: str) -> Iterator[str]:
         """Run `wait seconds`: time passes, then the leader looks for followers that fell behind."""
         self.now_ms += 1000 * float(seconds)
         self._advance()
-        followers = self.leadership.followers
-        self.proposed = followers.shrunk(self.end_offset, self.now_ms, LAG_MS_MAX, 10) or self.proposed
+        self.proposed = require_leading(self.role).shrunk(self.end_offset, self.now_ms, LAG_MS_MAX, 10) or self.proposed
         yield from self._state()
 
     def fence(self, broker_id: str) -> Iterator[str]:
@@ -110,36 +118,34 @@ class TranscriptRunner:
         else:
             answer = IsrAnswer(ErrorCode[words[0]])
         assert self.proposed is not None
-        if self.leadership.followers.settle(self.proposed, answer):
+        if require_leading(self.role).settle(self.proposed, answer):
             yield "sends the same change again"
-        self.leadership.note_isr()
         self._advance()
         yield from self._state()
 
     def resign(self, epoch: str) -> Iterator[str]:
         """Run `resign epoch`: stop being the leader."""
-        self.leadership.resign(int(epoch))
-        yield f"epoch {self.leadership.epoch}, not the leader"
+        self.role = Following(int(epoch))
+        yield f"epoch {self.role.epoch}, not the leader"
 
     def fetch(self, epoch: str) -> Iterator[str]:
         """Run `fetch epoch`: the last readable offset by isolation level, for a client with this leader epoch."""
-        self.leadership.require_leader(int(epoch))
-        stable = self.transactions.last_stable_offset(self.leadership.high_watermark)
-        uncommitted, committed = (self.leadership.upper_offset(stable, committed_only=only) for only in (False, True))
-        yield f"read_uncommitted below {uncommitted}, read_committed below {committed}"
+        require_leading(self.role, int(epoch))
+        stable = self.transactions.last_stable_offset(self.high_watermark)
+        yield f"read_uncommitted below {self.high_watermark}, read_committed below {stable}"
 
     def append(self, count: str, acks: str, producer: str = "") -> Iterator[str]:
         """Run `append count acks=1|all [transaction=producer id]`: whether the batch is acknowledged at once."""
-        self.leadership.require_leader()
+        leading = require_leading(self.role)
         if acks == "acks=all":
-            self.leadership.require_min_isr()
+            leading.require_min_isr()
         if producer:
             self.transactions.begin(int(producer.partition("=")[2]), self.end_offset)
         self.end_offset += int(count)
         self._advance()
-        if self.leadership.flush_due(self.end_offset, self.durable_offset):
+        if self.end_offset - self.durable_offset > self.config.unflushed_max:
             yield "waits for a flush"
-        if acks == "acks=all" and not self.leadership.is_committed(self.end_offset):
+        if acks == "acks=all" and not leading.is_committed(self.end_offset, self.high_watermark):
             yield f"waits for hw {self.end_offset}"
         yield from self._state()
 
@@ -156,23 +162,27 @@ class TranscriptRunner:
 
     def acknowledge(self, end_offset: str) -> Iterator[str]:
         """Run `acknowledge end-offset`: whether a produce with acks=all that ends there is answered now."""
-        yield "yes" if self.leadership.is_committed(int(end_offset)) else "not yet"
+        leading = require_leading(self.role)
+        yield "yes" if leading.is_committed(int(end_offset), self.high_watermark) else "not yet"
 
     def _advance(self) -> None:
-        self.leadership.refresh(self.end_offset, self.active, self.now_ms, LAG_MS_MAX)
-        self.leadership.advance(self.end_offset, self.durable_offset)
+        if isinstance(self.role, Leading):
+            self.role.configure(self.config.min_insync_replicas, flush_before_ack=self.config.flush_before_ack)
+            self.role.refresh(self.end_offset, self.active, self.now_ms, LAG_MS_MAX)
+            committed = self.role.committed(self.end_offset, self.durable_offset)
+            self.high_watermark = max(self.high_watermark, committed)
 
     def _state(self) -> Iterator[str]:
-        hw = self.leadership.high_watermark
+        hw = self.high_watermark
         lso = self.transactions.last_stable_offset(hw)
         yield f"leo {self.end_offset} durable {self.durable_offset} hw {hw} lso {lso}"
-        followers = self.leadership.followers
-        if followers is not None:
-            pending = followers.pending
+        leading = self.role
+        if isinstance(leading, Leading) and leading.followers:
+            pending = leading.pending
             proposal = (
                 "" if pending is None else " proposes " + " ".join(f"{each}@{epoch}" for each, epoch in pending.isr)
             )
-            yield f"isr {','.join(map(str, followers.isr))} of partition epoch {followers.partition_epoch}{proposal}"
+            yield f"isr {','.join(map(str, leading.isr))} of partition epoch {leading.partition_epoch}{proposal}"
 
 
 def performed(text: str) -> str:

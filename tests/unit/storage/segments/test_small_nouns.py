@@ -23,6 +23,7 @@ from pykbroker.storage.files.partition_directory import (
 )
 from pykbroker.storage.recovery.producer_snapshot import CorruptSnapshot, decode, encode
 from pykbroker.storage.segments.checked import Checked
+from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.indexes import CorruptIndex, OffsetIndex, TimeIndex
 from pykbroker.storage.segments.tail import BYTES_KEPT_MAX, KEEP_BYTES_MAX, Tail
 
@@ -233,3 +234,11 @@ def test_decoding_random_bytes_gives_corrupt_snapshot(data: bytes) -> None:
 def test_an_empty_snapshot_is_encoded_as_in_kafka() -> None:
     assert encode(()) == bytes.fromhex("0001 48674bc7 00000000")
     assert len(decode(encode(()))) == 0
+
+
+@given(st.integers(0, 10), st.integers(1, 10), st.booleans())
+def test_a_flush_is_due_after_flush_messages_or_before_each_acknowledgement(
+    unflushed: int, flush_messages: int, flush_before_ack: bool
+) -> None:
+    config = LogConfig(flush_messages=flush_messages, flush_before_ack=flush_before_ack)
+    assert (unflushed > config.unflushed_max) == (unflushed >= (1 if flush_before_ack else flush_messages))
