@@ -39,7 +39,7 @@ class Deletion:
 
     async def wait(self) -> int:
         """Wait until the low watermark has reached the offset, and return it."""
-        watch = Watch((self.partition,))
+        watch = Watch([self.partition.watches])
         try:
             while (low_watermark := self.low_watermark) < self.offset:
                 await watch.wait()

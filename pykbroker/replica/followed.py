@@ -93,7 +93,7 @@ class Followed:
             try:
                 log.append_stored(fetched.records)
             except OSError as error:
-                raise partition.guard.refused(error) from error
+                raise partition.fail(error) from error
         end = log.state.log_end_offset
         if not fetched.records and had_room and end >= fetched.high_watermark:
             unwritable = partition.keeper.unwritable.get(partition)
@@ -132,7 +132,7 @@ class Followed:
     async def _truncate(self, change: CutLog | Restart) -> None:
         partition = self.partition
         committed = partition.high_watermark
-        with partition.guard.errors():
+        with partition.errors():
             partition.lower_high_watermark(change.offset)  # first, as the next checkpoint must not have the old one
             if isinstance(change, Restart):
                 await partition.directory.truncate_fully(partition.key, change.offset, change.log_start_offset)
@@ -145,13 +145,13 @@ class Followed:
                 partition.lower_high_watermark(log.state.log_end_offset)
                 if log.producers is not before and partition.high_watermark == committed:
                     # What was committed is removed only after an unclean election. Its producers do not repeat it.
-                    partition.refused.note_truncated(before)
+                    partition.refused.note_truncated(log, before)
         await self._truncated(partition)
 
     async def flush(self) -> None:
         """Make all appended records durable. Raise ApiError if the fsync fails."""
         log = self._log()
-        with self.partition.guard.errors():
+        with self.partition.errors():
             await log.flush()
 
     async def wait_idle(self) -> None:

@@ -134,7 +134,7 @@ class FollowerReading:
         data = self._without_records(partition, log, wanted)
         size = min(asked.partition_max_bytes, self._bytes_max - self._size)
         if offset < end and size > 0 and not session.is_throttled(partition):
-            data.records = partition.reader.read(offset, size, end, at_least_one=not self._size)
+            data.records = partition.read(offset, size, end, at_least_one=not self._size)
             self._size += len(data.records)
         if data.records or (state.log_end_offset >= end and self._is_in_sync(partition)):
             session.due.pop(partition, None)
@@ -159,6 +159,7 @@ class FollowerReading:
     async def wait_cached(self, partition: Partition, missing: NotCached) -> None:
         """Wait for the bytes that a partition needs. If the disk read fails, the response has an error for it."""
         try:
-            await partition.reader.wait_cached(missing)
+            with partition.errors():
+                await missing.fetch()
         except ApiError as error:
             self._refused[partition] = error

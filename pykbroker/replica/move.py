@@ -28,6 +28,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.throttle import Throttle
 from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Buffer, FileSlice, NotCached
 from wire.error_codes import ErrorCode
@@ -134,7 +135,8 @@ class Move:
         """Copy the next batches, unless retention deletes them before they are read."""
         log_start = log.log_start_offset
         try:
-            start, data = await self.partition.reader.patiently(self._next)
+            with self.partition.errors():
+                start, data = await patiently(self._next)
         except ApiError:
             self._refusals += 1
             if self.partition.is_online and (log.log_start_offset > log_start or self._refusals < READ_TRIES_MAX):

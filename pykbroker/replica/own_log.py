@@ -6,6 +6,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
 from pykbroker.replica.partition import Partition
+from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Buffer, FileSlice
 from wire.error_codes import ErrorCode
@@ -83,9 +84,8 @@ class OwnLog:
         Raise ApiError if the read fails, or if the log is damaged and goes offline.
         """
         log: Log = self._partition.require_leader()
-        data = await self._partition.reader.patiently(
-            lambda: log.read(offset, bytes_max, log.log_end_offset, at_least_one=True)
-        )
+        with self._partition.errors():
+            data = await patiently(lambda: log.read(offset, bytes_max, log.log_end_offset, at_least_one=True))
         try:
             return await data.file.read(data.offset, data.size) if isinstance(data, FileSlice) else data
         except OSError as error:

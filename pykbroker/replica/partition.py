@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
@@ -11,26 +13,28 @@ from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.following import NO_EPOCH, Following
 from pykbroker.core.replication.leading import Leading
 from pykbroker.core.replication.repair import Repair
-from pykbroker.core.replication.role import Role, require_leading, require_led_in
+from pykbroker.core.replication.role import Role, require_epoch, require_leading, require_led_in
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_session import FollowerSession
 from pykbroker.replica.isr_keeper import IsrKeeper
-from pykbroker.replica.partition_guard import PartitionGuard
-from pykbroker.replica.partition_reader import PartitionReader
 from pykbroker.replica.refused_batches import RefusedBatches
 from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.topic_traffic import TopicTraffic
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.refusals import NO_ROOM, VANISHED
 from pykbroker.storage.log.appender import Appended
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.log.rewrite import LongWork
 from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from pykbroker.storage.segments.scrub import Paced
-from pykbroker.world.disk import Buffer
+from pykbroker.world.disk import Buffer, FileSlice, Shortened
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.records.control import MARKER_BYTES
+
+logger = logging.getLogger(__name__)
 
 
 class Partition:
@@ -48,16 +52,15 @@ class Partition:
     """
 
     __slots__ = (
+        "_reported_errno",
         "directory",
         "fetched_epoch",
         "fetchers",
-        "guard",
         "high_watermark",
         "index",
         "keeper",
         "key",
         "log",
-        "reader",
         "refused",
         "repair",
         "role",
@@ -78,15 +81,16 @@ class Partition:
         self.keeper = keeper or IsrKeeper()
         self.role: Role = Following()
         self.high_watermark, self.unflushed_max = 0, LONG_MAX
-        self.guard = PartitionGuard(self)
-        self.reader = PartitionReader(self)
-        self.refused = RefusedBatches(self)
+        self.refused = RefusedBatches(self.keeper.refused_sequences_limit)
         self.repair: Repair | None = None
         self.fetched_epoch = NO_EPOCH
         self.throttle: Throttle | None = None
         self.traffic = TopicTraffic()
         self.watches: set[Watch] = set()
         self.fetchers: tuple[FollowerSession, ...] = ()
+        self._reported_errno: int | None = None
+
+    # ---- the role
 
     @property
     def is_leader(self) -> bool:
@@ -138,6 +142,8 @@ class Partition:
                 self.role.configure(config.min_insync_replicas, flush_before_ack=config.flush_before_ack)
             self.refresh()
 
+    # ---- the health
+
     @property
     def is_online(self) -> bool:
         """Whether the log can be served: it is open, and neither its last flush nor its directory has failed."""
@@ -151,9 +157,81 @@ class Partition:
         """
         log = self.log
         if log is None or log.flusher.failed is not None or self.directory.failed is not None:
-            raise self.guard.offline()
+            raise self._offline()
         require_leading(self.role, current_leader_epoch)
         return log
+
+    def require_log(self, current_leader_epoch: int) -> Log:
+        """Return the log, whether this broker leads the partition or not.
+
+        Raise ApiError if the log is offline, or if the client's leader epoch is fenced or unknown.
+        """
+        log = self.log
+        if log is None or not self.is_online:
+            raise self._offline()
+        require_epoch(self.role, current_leader_epoch)
+        return log
+
+    def require_replica(self, current_leader_epoch: int) -> Log:
+        """Return the log of a followed partition for a consumer, which may read up to the high watermark (KIP-392).
+
+        Raise ApiError if the log is offline, if the consumer's leader epoch is fenced or unknown, if no broker leads,
+        or if the partition was deleted.
+        """
+        log, role = self.require_log(current_leader_epoch), self.role
+        if isinstance(role, Following) and not role.has_leader:
+            raise ApiError(role.absence)
+        return log
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Convert an OSError of the block into an ApiError, and take the partition offline if its log is damaged.
+
+        After a move to another log directory, and after the deletion of the partition, errors of the old log have no
+        effect on the partition.
+        """
+        log = self.log
+        try:
+            yield
+        except (CorruptLog, OSError) as error:
+            if log is not self.log:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
+            role = self.role
+            if log is not None and log.state.is_deleted and isinstance(role, Following):
+                raise ApiError(role.absence) from error  # the files were deleted while the block waited for the disk
+            if isinstance(error, (CorruptLog, Shortened)):
+                raise self._go_offline(error) from error
+            raise self.fail(error) from error
+
+    def fail(self, error: OSError) -> ApiError:
+        """Return the error for clients after an OSError of the disk, which is logged once.
+
+        The error may take the log directory offline. The partition goes offline if its directory has vanished: its open
+        files would take records that the next start does not find.
+        """
+        directory, log = self.directory, self.log
+        directory.fail(error)
+        if error.errno in VANISHED and log is not None and not directory.exists(log.directory):
+            return self._go_offline(error)
+        if error.errno in NO_ROOM:
+            self.keeper.note_refused_append(self)
+        if error.errno != self._reported_errno:
+            logger.warning("%s: an operation on the log directory %s failed: %s", self.key, directory.path, error)
+            self._reported_errno = error.errno
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"an operation on the log directory failed: {error.strerror}")
+
+    def _go_offline(self, error: CorruptLog | OSError) -> ApiError:
+        logger.error("%s: going offline: %s", self.key, error)
+        self.log, self.repair = None, Repair()
+        self.directory.set_offline(self.key)
+        self.resign(Following(self.leader_epoch))
+        self.keeper.note_damage()
+        return self._offline()
+
+    def _offline(self) -> ApiError:
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.key} is offline")
+
+    # ---- appends
 
     def append(
         self, data: Buffer, now_ms: int, verification: Verification | None = None, acks_all: bool = False
@@ -180,11 +258,11 @@ class Partition:
         except LongWork:
             return None
         except ApiError as error:
-            self.refused.note(data, error.code, now_ms)
+            self.refused.note(log, data, error.code, now_ms)
             raise
         except OSError as error:
-            self.refused.note(data, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
-            raise self.guard.refused(error) from error
+            self.refused.note(log, data, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
+            raise self.fail(error) from error
         traffic = self.traffic
         traffic.appends += 1
         traffic.messages_in += appended.last_offset - appended.base_offset + 1
@@ -211,7 +289,7 @@ class Partition:
                 require_leading(self.role).require_min_isr()
             return self._append(log, batch.size, log.appender.append_opened, batch, self.leader_epoch, verification)
         except ApiError as error:
-            self.refused.note(data, error.code, now_ms)
+            self.refused.note(self.log, data, error.code, now_ms)
             raise
 
     def append_own(self, data: Buffer, verification: Verification | None = None) -> Appended:
@@ -236,7 +314,7 @@ class Partition:
         try:
             appended = append(*args)
         except OSError as error:
-            raise self.guard.refused(error) from error
+            raise self.fail(error) from error
         traffic = self.traffic
         traffic.appends += 1
         traffic.messages_in += appended.last_offset - appended.base_offset + 1
@@ -245,6 +323,8 @@ class Partition:
         for fetcher in self.fetchers:
             fetcher.note_append(self)
         return appended
+
+    # ---- acknowledgement and upkeep
 
     def may_acknowledge(self, end_offset: int, acks_all: bool) -> bool:
         """Whether a batch that ends at `end_offset` may be acknowledged now, without a flush or a wait."""
@@ -275,7 +355,7 @@ class Partition:
             await self.throttle.wait()
         log = self.require_leader()
         try:
-            with self.guard.errors():
+            with self.errors():
                 await log.flush()
         except ApiError:
             if log is self.log:
@@ -295,7 +375,7 @@ class Partition:
         log = self.log
         if self.is_online and log is not None:
             try:
-                with self.guard.errors():
+                with self.errors():
                     await log.retain(now_ms, self.high_watermark)
                 for fetcher in self.fetchers:
                     fetcher.note_change(self)  # followers learn the log start offset
@@ -309,7 +389,7 @@ class Partition:
         Raise ApiError if a read fails, or if a batch is damaged, which takes the partition offline.
         """
         if self.is_online and self.log is not None:
-            with self.guard.errors():
+            with self.errors():
                 await self.log.scrub(pace)
 
     async def wait_committed(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
@@ -320,7 +400,7 @@ class Partition:
         NOT_ENOUGH_REPLICAS_AFTER_APPEND.
         """
         epoch = self.leader_epoch if leader_epoch == NO_EPOCH else leader_epoch
-        watch = Watch((self,))
+        watch = Watch([self.watches])
         try:
             self.advance(self.require_leader())
             while not require_led_in(self.role, epoch).is_committed(offset, self.high_watermark):
@@ -364,6 +444,29 @@ class Partition:
         if log is None:
             return None
         return log.flusher.recovery_point if log.config.flush_before_ack else log.state.log_end_offset
+
+    # ---- reads
+
+    def upper_offset(self, *, committed_only: bool) -> int:
+        """Return the first offset that consumers may not read.
+
+        It is the last stable offset if `committed_only` (read_committed) is true, and the high watermark otherwise.
+        """
+        log, high_watermark = self.log, self.high_watermark
+        return log.reader.last_stable_offset(high_watermark) if committed_only and log is not None else high_watermark
+
+    def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
+        """Return whole batches below `upper_offset`, starting with the batch that holds `offset`.
+
+        Raise NotCached if the batches are not in the page cache. The caller then awaits its `fetch`, within `errors`,
+        and repeats the call. Raise ApiError if the disk fails.
+        """
+        log = self.log
+        assert log is not None
+        try:
+            return log.reader.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
+        except OSError as error:
+            raise self.fail(error) from error
 
     # ---- who waits
 

@@ -114,7 +114,8 @@ class Reading:
         If the disk read fails, the response has an error for the partition.
         """
         try:
-            await partition.reader.wait_cached(missing)
+            with partition.errors():
+                await missing.fetch()
         except ApiError as error:
             self._refused[partition] = error
 
@@ -156,13 +157,13 @@ class Reading:
                 log = self._log(partition, asked.current_leader_epoch)
             except ApiError:
                 return True
-            upper, most = partition.reader.upper_offset(committed_only=self._committed_only), asked.partition_max_bytes
+            upper, most = partition.upper_offset(committed_only=self._committed_only), asked.partition_max_bytes
             size += min(log.reader.bytes_between(asked.fetch_offset, upper, most), most)
         return size >= self._bytes_min
 
     def _log(self, partition: Partition, leader_epoch: int) -> Log:
         if self._from_followers and not partition.is_leader:
-            return partition.reader.require_replica(leader_epoch)
+            return partition.require_replica(leader_epoch)
         return partition.require_leader(leader_epoch)
 
     def _data(self, asked: FetchPartition, partition: Partition, log: Log) -> PartitionData:
@@ -188,7 +189,7 @@ class Reading:
             return data
         upper = stable if self._committed_only else high_watermark
         size = min(asked.partition_max_bytes, self._bytes_max - self._size)
-        data.records = records = partition.reader.read(offset, size, upper, at_least_one=not self._size)
+        data.records = records = partition.read(offset, size, upper, at_least_one=not self._size)
         if self._committed_only:
             aborted = log.reader.aborted_transactions(offset, records) if records else []
             data.aborted_transactions = [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted]

@@ -170,7 +170,7 @@ class Repairs:
         if log is None:
             return
         try:
-            with partition.guard.errors():
+            with partition.errors():
                 await log.flush()
         except ApiError as refusal:
             logger.warning("%s: the new log cannot be flushed: %s", partition.key, refusal)

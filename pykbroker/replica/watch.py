@@ -1,27 +1,23 @@
-"""A wait for a change of any of several partitions, such as a higher high watermark or a lost leadership."""
+"""A wait for a change of any of several partitions, such as a higher high watermark or another role."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import trio
 
-if TYPE_CHECKING:
-    from pykbroker.replica.partition import Partition
-
 
 class Watch:
-    """A waiting request. It is registered with its partitions until `close`, so that it misses no change."""
+    """A waiting request. It is in the `watches` of its partitions until `close`, so that it misses no change."""
 
-    __slots__ = ("_event", "_partitions", "hurried")
+    __slots__ = ("_event", "_places", "hurried")
 
-    def __init__(self, partitions: Iterable[Partition]) -> None:
-        self._partitions = tuple(partitions)
+    def __init__(self, places: Iterable[set[Watch]]) -> None:
+        self._places = tuple(places)
         self._event = trio.Event()
         self.hurried = False
-        for partition in self._partitions:
-            partition.watches.add(self)
+        for place in self._places:
+            place.add(self)
 
     def wake(self) -> None:
         """Wake the waiting request: a partition has changed."""
@@ -40,5 +36,5 @@ class Watch:
 
     def close(self) -> None:
         """Remove this watch from its partitions."""
-        for partition in self._partitions:
-            partition.watches.discard(self)
+        for place in self._places:
+            place.discard(self)

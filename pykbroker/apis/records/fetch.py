@@ -196,7 +196,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         completes = reading.is_enough or any(data.error_code in COMPLETING for _, data in refused)
         if completes or request.max_wait_ms <= 0:
             return self._answer(context, fetching, found, refused)
-        watch = Watch(partition for _, partition in reading.located)
+        watch = Watch(partition.watches for _, partition in reading.located)
         context.hurry = watch.hurry
         return Later(
             self._finish(context, fetching, reading.wait(watch, request.max_wait_ms), refused), holds_connection=False

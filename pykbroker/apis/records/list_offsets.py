@@ -22,6 +22,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
@@ -138,7 +139,8 @@ class _LookUp:
         """Complete the lookup, with reads of the disk in a thread."""
         try:
             partition = self._api.partition(self._context, self._topic, self._asked)
-            await partition.reader.patiently(self._answer)
+            with partition.errors():
+                await patiently(self._answer)
         except ApiError as error:
             self.answer.error_code = error.code
 
@@ -164,14 +166,14 @@ class _LookUp:
         """Return the log. Raise ApiError if this broker must lead the partition and does not, or for another epoch."""
         epoch = self._asked.current_leader_epoch
         if self._replica_id == DEBUGGING_REPLICA_ID:
-            return partition.reader.require_log(epoch)
+            return partition.require_log(epoch)
         return partition.require_leader(epoch)
 
     def _upper_offset(self, partition: Partition, log: Log) -> int:
         """Return the offset below which the client may see records: the log end offset if it sees all of them."""
         if self._sees_all(partition):
             return log.log_end_offset
-        return partition.reader.upper_offset(committed_only=self._committed_only)
+        return partition.upper_offset(committed_only=self._committed_only)
 
     def _sees_all(self, partition: Partition) -> bool:
         """Whether the client is a follower, or a tool that asks any replica. Kafka believes any client."""
@@ -203,7 +205,8 @@ def by_timestamp(partition: Partition, log: Log, timestamp: int, upper: int) -> 
 
     The record is the one with the largest timestamp for MAX_TIMESTAMP, otherwise the first at or after a timestamp.
     """
-    if timestamp != MAX_TIMESTAMP:
-        return partition.reader.look_up(log, timestamp, upper)
-    youngest = partition.reader.max_timestamp(log)
+    with partition.errors():
+        if timestamp != MAX_TIMESTAMP:
+            return log.offset_for_timestamp(timestamp, upper)
+        youngest = log.max_timestamp()
     return youngest if youngest and youngest[1] < upper else None

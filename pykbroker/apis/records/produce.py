@@ -333,7 +333,7 @@ def append(
         if admission is not None:
             if place in admission.refused:
                 refusal = not_admitted(admission.refused[place], version)
-                partition.refused.note(data, refusal.code, now_ms)
+                partition.refused.note(partition.log, data, refusal.code, now_ms)
                 return failed(part.index, refusal)
             verification = admission.verifications.get(place)
     try:

@@ -154,14 +154,14 @@ async def test_a_fetch_with_an_unexpected_error_counts_as_a_failed_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pykbroker.core.errors import ApiError
-    from pykbroker.replica.partition_reader import PartitionReader
+    from pykbroker.replica.partition import Partition
 
     def read(*args: object, **options: object) -> Any:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE)
 
     async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
         client = await local_broker.connect()
-        monkeypatch.setattr(PartitionReader, "read", read)
+        monkeypatch.setattr(Partition, "read", read)
         assert (await client.fetch("a", 0)).error_code == ErrorCode.CORRUPT_MESSAGE
         assert traffic(await scrape(local_broker), topic="a") == {"totalfetchrequests": 1, "failedfetchrequests": 1}
 

@@ -11,6 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.following import Following
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.volume import Volume
+from pykbroker.storage.files.errors import patiently
 from tests.unit.replica.host import IDS, NOW_MS, TOPIC_ID, Host
 from tests.unit.replica.test_moves_of_followers import batch
 from wire.error_codes import ErrorCode
@@ -42,7 +43,8 @@ async def test_the_deletion_of_a_topic_does_not_take_its_partition_offline(caplo
         log = partition.log
         assert log is not None
         try:
-            await partition.reader.patiently(lambda: log.offset_for_timestamp(NOW_MS + 1, COUNT))
+            with partition.errors():
+                await patiently(lambda: log.offset_for_timestamp(NOW_MS + 1, COUNT))
         except ApiError as absence:
             codes.append(absence.code)
 

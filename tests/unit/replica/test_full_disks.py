@@ -206,7 +206,7 @@ async def test_a_leader_whose_isr_has_no_other_member_keeps_its_role_and_its_rea
             await is_refused(full)
             await pause(1)
         assert (cluster.placed().leader, cluster.reports) == (1, [])
-        assert len(full.partition.reader.read(0, 1 << 20, COUNT, at_least_one=True))
+        assert len(full.partition.read(0, 1 << 20, COUNT, at_least_one=True))
         give_room(full)
         await fill(cluster, COUNT)
         await until(lambda: not full.keeper.unwritable)

@@ -11,11 +11,14 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
+from pykbroker.apis.records.list_offsets import MAX_TIMESTAMP, by_timestamp
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.following import Following
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.own_log import OwnLog
 from pykbroker.replica.partition import Partition
+from pykbroker.replica.reading import Reading
 from pykbroker.replica.upkeep import Upkeep
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.checkpoints import RECOVERY_POINTS, decode_offsets
@@ -87,7 +90,7 @@ async def test_after_a_failed_fsync_no_record_is_acknowledged(
 
 
 @pytest.mark.parametrize("damage", [CorruptLog("batch 1 does not hold"), Shortened("ends before byte 70")])
-@pytest.mark.parametrize("asked", ["look_up", "max_timestamp", "wait_cached", "patiently", "retain", "flush"])
+@pytest.mark.parametrize("asked", ["timestamp", "max_timestamp", "fetch", "read_stored", "retain", "flush"])
 async def test_only_the_damaged_log_goes_offline_whatever_detects_the_damage(
     partition: Partition,
     asked: str,
@@ -101,20 +104,20 @@ async def test_only_the_damaged_log_goes_offline_whatever_detects_the_damage(
     async def refuse_slowly(*_: object, **__: object) -> None:
         raise damage
 
-    for name in ("offset_for_timestamp", "max_timestamp"):
+    for name in ("offset_for_timestamp", "max_timestamp", "read"):
         monkeypatch.setattr(partition.log, name, refuse)
     for name in ("retain", "flush"):
         monkeypatch.setattr(Log, name, refuse_slowly)
     try:
         match asked:
-            case "look_up":
-                partition.reader.look_up(partition.require_leader(), NOW, 3)
+            case "timestamp":
+                by_timestamp(partition, partition.require_leader(), NOW, 3)
             case "max_timestamp":
-                partition.reader.max_timestamp(partition.require_leader())
-            case "wait_cached":
-                await partition.reader.wait_cached(Pending(refuse_slowly, "read"))
-            case "patiently":
-                await partition.reader.patiently(refuse)
+                by_timestamp(partition, partition.require_leader(), MAX_TIMESTAMP, 3)
+            case "fetch":
+                await Reading([], 1, 1, committed_only=False).wait_cached(partition, Pending(refuse_slowly, "read"))
+            case "read_stored":
+                await OwnLog(partition).read_stored(0, 1)
             case "retain":
                 await partition.retain(NOW)
             case "flush":
@@ -226,10 +229,10 @@ async def test_a_request_that_waits_for_a_commit_learns_whether_the_topic_was_de
 
 async def test_a_consumer_that_reads_from_a_follower_learns_that_the_topic_was_deleted(partition: Partition) -> None:
     partition.resign(Following(4, has_leader=True))
-    assert partition.reader.require_replica(4) is partition.log
+    assert partition.require_replica(4) is partition.log
     partition.resign(Following(4))
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         with pytest.raises(ApiError) as refused:
-            partition.reader.require_replica(4)
+            partition.require_replica(4)
         assert refused.value.code is code
         partition.resign(Following(4, absence=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

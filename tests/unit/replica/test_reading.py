@@ -243,7 +243,7 @@ async def test_a_waiting_fetch_reads_only_once_min_bytes_are_available():
     partitions = located(log)
     one, partition = Reading(partitions, 25, 100, committed_only=False), partitions[0][1]
     one.read()
-    watch = Watch([partition])
+    watch = Watch([partition.watches])
     log.reads.clear()
 
     found: list[Any] = []
@@ -265,7 +265,7 @@ async def test_a_waiting_fetch_reads_only_once_min_bytes_are_available():
 async def test_a_waiting_fetch_ends_when_the_leadership_ends():
     partitions = located(FakeLog(0), FakeLog(0))
     one = Reading(partitions, 1, 100, committed_only=False)
-    watch = Watch(partition for _, partition in partitions)
+    watch = Watch(partition.watches for _, partition in partitions)
     partitions[1][1].resign(Following(4))
     assert codes(await one.wait(watch, LONG_MS)) == {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
@@ -306,6 +306,6 @@ async def test_records_appended_after_a_partition_was_read_complete_the_fetch(
     assert len([*steps]) == 1
     assert not reading.is_enough
     began_s = trio.current_time()
-    found = await reading.wait(Watch(partition for _, partition in where), LONG_MS)
+    found = await reading.wait(Watch(partition.watches for _, partition in where), LONG_MS)
     assert trio.current_time() == began_s
     assert len(found[0][1].records or b"") == 10

@@ -283,7 +283,7 @@ async def an_acknowledgement_comes_in_a_later_epoch(simulation: Simulation) -> l
             one.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
     async def committed(partition: Partition, offset: int, leader_epoch: int = -1) -> None:
-        watch = Watch((partition,))
+        watch = Watch([partition.watches])
         while partition.high_watermark < offset:
             await watch.wait()
 

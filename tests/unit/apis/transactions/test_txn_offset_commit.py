@@ -81,7 +81,7 @@ async def test_an_offline_partition_of_a_coordinator_has_no_coordinator(
     parts = local_broker.serving.observer.parts
     assert isinstance(parts, Parts)
     partition = parts.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, 0))
-    with pytest.raises(ApiError), partition.guard.errors():
+    with pytest.raises(ApiError), partition.errors():
         raise CorruptLog("bit rot")
     assert not partition.is_online
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
