@@ -49,6 +49,7 @@ from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.fetchers import Fetchers
 from pykbroker.replica.isr_keeper import IsrKeeper
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.own_log import OwnLog
 from pykbroker.replica.places import Places
 from pykbroker.replica.quotas import ReplicationQuotas
@@ -97,6 +98,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     producer_ids: ProducerIds
     automatic_topics: AutomaticTopics
     replicas: Replicas
+    isr_keeper: IsrKeeper
     repairs: Repairs
     upkeep: Upkeep
     cleaner: Cleaner
@@ -196,14 +198,13 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         producer_ids=producer_ids,
         automatic_topics=AutomaticTopics(controller, images, world.ticks_ns, ongoing),
         replicas=replicas,
+        isr_keeper=IsrKeeper(replicas.broker),
         repairs=Repairs(replicas),
         upkeep=Upkeep(replicas, opened, config, world.wall_ms),
         cleaner=log_cleaner(replicas, world, current_config),
         scrubber=Scrubber(replicas.all_online, ScrubSettings.of(config)),
         groups=groups,
-        transactions=transaction_coordinator(
-            settings.config, world, image, endpoints, producer_ids, groups, replicas, turns
-        ),
+        transactions=transaction_coordinator(config, world, image, endpoints, producer_ids, groups, replicas, turns),
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
         endpoints=BrokerEndpoints(identity.node_id, image, all_advertised(settings, bound)),
     )
@@ -253,10 +254,10 @@ def new_replicas(
     config: BrokerConfig, places: Places, configs: TopicConfigs, descriptors: Descriptors, links: BrokerLeaderLinks
 ) -> Replicas:
     """Return the partitions of this broker, without any yet, and with the fetchers of those that it will follow."""
-    keeper = IsrKeeper(config.node_id, config.replica_lag_time_max_ms)
+    broker = OwnBroker(config.node_id, config.replica_lag_time_max_ms)
     quotas = ReplicationQuotas(config.node_id, config)
-    fetchers = Fetchers(keeper, links, ReplicaFetchSettings.of(config), quotas.follower)
-    return Replicas(config.node_id, places, configs, descriptors, keeper, fetchers, quotas)
+    fetchers = Fetchers(broker, links, ReplicaFetchSettings.of(config), quotas.follower)
+    return Replicas(broker, places, configs, descriptors, fetchers, quotas)
 
 
 def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], MetadataImage], turns: Turns) -> Runtime:

@@ -25,15 +25,15 @@ class Deletion:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.partition, self.offset, self._epoch = partition, offset, partition.leader_epoch
         log.delete_records(offset)
-        for fetcher in partition.fetchers:
-            fetcher.note_append(partition)
+        for follower in partition.followers:
+            follower.note_append(partition)
 
     @property
     def low_watermark(self) -> int:
         """Return the lowest log start offset of the live replicas. Raise ApiError if the leadership has ended."""
         partition = self.partition
         log: Log = partition.require_leader()
-        followers, active = require_led_in(partition.role, self._epoch).followers, partition.keeper.active
+        followers, active = require_led_in(partition.role, self._epoch).followers, partition.broker.active
         starts = [state.log_start_offset for broker_id, state in followers.items() if broker_id in active]
         return min(log.log_start_offset, *starts) if starts else log.log_start_offset
 

@@ -12,8 +12,8 @@ from pykbroker.core.replication.quota import ReplicationQuota
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.fetcher import ReplicaFetcher
 from pykbroker.replica.followed import Followed, Truncated
-from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.leader_link import LeaderLinks
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.partition import Partition
 
 END_S_MAX = 1.0
@@ -35,12 +35,12 @@ class Fetchers:
 
     def __init__(
         self,
-        keeper: IsrKeeper,
+        broker: OwnBroker,
         links: LeaderLinks | None,
         settings: ReplicaFetchSettings,
         quota: ReplicationQuota | None = None,
     ) -> None:
-        self._keeper, self._links, self._settings = keeper, links, settings
+        self._broker, self._links, self._settings = broker, links, settings
         self._quota = quota or ReplicationQuota()
         self._fetchers: dict[FetcherSlot, tuple[ReplicaFetcher, trio.CancelScope]] = {}
         self._followed: dict[Partition, Followed] = {}
@@ -105,7 +105,7 @@ class Fetchers:
     def refresh(self) -> None:
         """Apply this broker's current epoch, and the addresses of brokers."""
         for fetcher, _ in self._fetchers.values():
-            fetcher.broker_epoch = self._keeper.broker_epoch
+            fetcher.broker_epoch = self._broker.broker_epoch
         for slot in list(self._waiting):
             for followed in list(self._waiting.pop(slot)):
                 self._assign(followed)
@@ -136,9 +136,9 @@ class Fetchers:
             if link is None or self._nursery is None:
                 self._waiting.setdefault(slot, {})[followed] = None
                 return
-            node_id, scope = self._keeper.node_id, trio.CancelScope()
+            node_id, scope = self._broker.node_id, trio.CancelScope()
             fetcher = ReplicaFetcher(node_id, slot.leader, link, self._settings, self._quota, self._numbers())
-            fetcher.broker_epoch = self._keeper.broker_epoch
+            fetcher.broker_epoch = self._broker.broker_epoch
             self._fetchers[slot] = fetcher, scope
             self._nursery.start_soon(_run, fetcher, scope)
         self._fetchers[slot][0].add(followed)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.fetch_plan import FollowedKey, Wanted
 from pykbroker.core.replication.following import CutLog, Position, Restart, Store, start_offset
+from pykbroker.replica.partition import Partition
+from pykbroker.storage.log.log import Log
 from wire.error_codes import ErrorCode
 
-if TYPE_CHECKING:
-    from pykbroker.replica.partition import Partition
-    from pykbroker.storage.log.log import Log
-
-
-Truncated = Callable[["Partition"], Awaitable[None]]
+Truncated = Callable[[Partition], Awaitable[None]]
 """A function that is awaited after the log of a partition was truncated."""
 
 
@@ -95,10 +91,8 @@ class Followed:
             except OSError as error:
                 raise partition.fail(error) from error
         end = log.state.log_end_offset
-        if not fetched.records and had_room and end >= fetched.high_watermark:
-            unwritable = partition.keeper.unwritable.get(partition)
-            if unwritable is not None:
-                unwritable.is_level = True
+        if partition.unwritable is not None and not fetched.records and had_room and end >= fetched.high_watermark:
+            partition.unwritable.is_level = True
         self.leader_high_watermark = fetched.high_watermark
         self.lag = max(0, fetched.high_watermark - end)
         partition.raise_high_watermark(min(fetched.high_watermark, end))

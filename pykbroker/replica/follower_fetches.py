@@ -9,6 +9,7 @@ from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_reading import FollowerReading
 from pykbroker.replica.follower_session import FollowerSession
+from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import failed
 from pykbroker.replica.replicas import Replicas
@@ -23,8 +24,8 @@ class FollowerFetches:
     removed from the cache, whose slots they would take, and appends would cost time for each of them.
     """
 
-    def __init__(self, replicas: Replicas, cache: FetchSessionCache) -> None:
-        self._replicas, self._cache = replicas, cache
+    def __init__(self, replicas: Replicas, cache: FetchSessionCache, keeper: IsrKeeper) -> None:
+        self._replicas, self._cache, self._keeper = replicas, cache, keeper
         self._sessions: dict[int, list[FollowerSession]] = {}
         self._early: set[int] = set()
         """The brokers with a session of a broker epoch that the metadata does not have yet."""
@@ -52,7 +53,7 @@ class FollowerFetches:
         keeps = fetching.opening or fetching.session is not None
         for wanted in changed:
             session.add(wanted, self._find(wanted, by_id=fetching.by_id), takes_over=keeps)
-        return FollowerReading(session, self._replicas.keeper, request.min_bytes, min(request.max_bytes, bytes_max))
+        return FollowerReading(session, self._keeper, request.min_bytes, min(request.max_bytes, bytes_max))
 
     def opened(self, reading: FollowerReading, fetching: Fetching) -> None:
         """Keep the session of a request whose response is known, or close it if the follower has no fetch session."""
@@ -80,7 +81,7 @@ class FollowerFetches:
             self._early.add(broker_id)
 
     def _registered(self, broker_id: int) -> int:
-        return self._replicas.keeper.registered.get(broker_id, UNKNOWN_BROKER_EPOCH)
+        return self._keeper.broker.registered.get(broker_id, UNKNOWN_BROKER_EPOCH)
 
     def _remove_outdated(self, broker_id: int) -> None:
         """Remove the sessions that a broker has left."""

@@ -91,7 +91,7 @@ class FollowerReading:
         self.session.calm()
         self._due, self._size = list(self.session.due.items()), 0
         if self._noting:
-            self.session.fetched_ms = self._keeper.now_ms
+            self.session.fetched_ms = self._keeper.broker.now_ms
 
     def _result(self) -> list[FetchedPartition]:
         self._at, self._noting = 0, False

@@ -15,15 +15,12 @@ that its follower has left.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
 
 import trio
 
 from pykbroker.core.fetch.session import FetchSession, PartitionKey, SessionPartition
 from pykbroker.core.replication.quota import ReplicationQuota
-
-if TYPE_CHECKING:
-    from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition import Partition
 
 
 class FollowerSession:
@@ -71,10 +68,9 @@ class FollowerSession:
         if known is not partition:
             self._partitions[wanted.key] = partition
             if takes_over:
-                for other in partition.fetchers:
-                    if other.broker_id == self.broker_id and other.broker_epoch == self.broker_epoch:
-                        other.drop(partition)
-            partition.fetchers = (*(one for one in partition.fetchers if partition in one), self)
+                for other in partition.followers:
+                    other.yield_to(self.broker_id, self.broker_epoch, partition)
+            partition.followers = (*(one for one in partition.followers if partition in one), self)
         self._wanted[partition] = self.due[partition] = wanted
 
     def forget(self, key: PartitionKey) -> None:
@@ -93,6 +89,11 @@ class FollowerSession:
             del self._partitions[wanted.key]
         return wanted
 
+    def yield_to(self, broker_id: int, broker_epoch: int, partition: Partition) -> None:
+        """Remove a partition if this is a session of the same broker, which fetches it in another session now."""
+        if (broker_id, broker_epoch) == (self.broker_id, self.broker_epoch):
+            self.drop(partition)
+
     def lose(self, partition: Partition) -> None:
         """Note that this broker no longer has a partition, which the next response tells the follower."""
         wanted = self.drop(partition)
@@ -101,7 +102,7 @@ class FollowerSession:
             self._event.set()
 
     def _leave(self, partition: Partition) -> None:
-        partition.fetchers = tuple(one for one in partition.fetchers if one is not self)
+        partition.followers = tuple(one for one in partition.followers if one is not self)
 
     def __contains__(self, partition: Partition) -> bool:
         return partition in self._wanted
@@ -153,13 +154,13 @@ class FollowerSession:
             return False
         leading = partition.leading
         in_sync = leading is None or self.broker_id in leading.isr
-        return not in_sync and quota.is_exceeded(partition.keeper.now_ms)
+        return not in_sync and quota.is_exceeded(partition.broker.now_ms)
 
     def record_throttled(self, partition: Partition, size: int) -> None:
         """Count records that are sent of this partition, if its traffic is measured, whether or not it is in the
         ISR."""
         if self._quota.covers(partition.key):
-            self._quota.record(size, partition.keeper.now_ms)
+            self._quota.record(size, partition.broker.now_ms)
 
     # ---- waiting
 

@@ -91,5 +91,5 @@ class IsrChanges:
                     partition_epoch=change.partition_epoch,
                 )
             )
-        keeper = self._keeper
-        return AlterPartitionRequest(keeper.node_id, keeper.broker_epoch, list(topics.values()))
+        broker = self._keeper.broker
+        return AlterPartitionRequest(broker.node_id, broker.broker_epoch, list(topics.values()))

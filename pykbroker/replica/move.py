@@ -113,7 +113,7 @@ class Move:
 
     async def _wait_for_quota(self) -> None:
         """Wait while the quota of copies is exceeded."""
-        while (wait_ms := self._quota.wait_ms(self.partition.keeper.now_ms)) and not (self.is_urgent or self.has_ended):
+        while (wait_ms := self._quota.wait_ms(self.partition.broker.now_ms)) and not (self.is_urgent or self.has_ended):
             self.was_limited = True
             await trio.sleep(min(wait_ms, QUOTA_WAIT_MS_MAX) / 1000)
 
@@ -125,7 +125,7 @@ class Move:
             if self.copied_bytes - begun >= STEP_BYTES_MAX or trio.current_time() >= ends_at:
                 break
         self._unflushed_bytes += self.copied_bytes - begun
-        self._quota.record(self.copied_bytes - begun, self.partition.keeper.now_ms)
+        self._quota.record(self.copied_bytes - begun, self.partition.broker.now_ms)
         if self._throttle is not None:
             self._throttle.note_copied(self.copied_bytes - begun)
         if self._unflushed_bytes >= UNFLUSHED_BYTES_MAX or len(self.log.segments.unsynced) >= UNFLUSHED_SEGMENTS_MAX:

@@ -21,7 +21,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.replication.repair import Repair, RepairPhase
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.isr_keeper import IsrKeeper
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 class PartitionOpener:
     """An opener of partitions' logs, which also creates the logs of new partitions."""
 
-    def __init__(self, keeper: IsrKeeper, places: Places, descriptors: Descriptors) -> None:
-        self._keeper, self._places, self._descriptors = keeper, places, descriptors
+    def __init__(self, broker: OwnBroker, places: Places, descriptors: Descriptors) -> None:
+        self._broker, self._places, self._descriptors = broker, places, descriptors
         self._lost: dict[TopicPartition, tuple[LogDirectory, str]] = {}
         self._unopened: dict[TopicPartition, bytes] = {}
         self._without_descriptor: list[TopicPartition] = []
@@ -45,7 +45,7 @@ class PartitionOpener:
 
     def find_lost(self, metadata: MetadataImage) -> None:
         """Find, at start, the partitions whose logs are lost and must not be created again."""
-        node_id = self._keeper.node_id
+        node_id = self._broker.node_id
         last = metadata.cluster.brokers.get(node_id)
         lost = last is not None and self._places.lost(last.directories)
         for topic in metadata.topics.by_name.values():
@@ -99,9 +99,9 @@ class PartitionOpener:
                 self._unopened[key] = topic_id
             elif isinstance(error, CorruptLog) or is_of_the_disk(error):
                 return self._damaged(key, directory)
-            return Partition(key, None, directory, self._keeper)
+            return Partition(key, None, directory, self._broker)
         self._unopened.pop(key, None)
-        partition = Partition(key, log, directory, self._keeper)
+        partition = Partition(key, log, directory, self._broker)
         partition.configure(config)
         checkpointed = 0 if is_new else min(directory.high_watermark(key), log.log_end_offset)
         partition.high_watermark = max(checkpointed, log.log_start_offset)
@@ -109,7 +109,7 @@ class PartitionOpener:
             self._created[partition] = None
         if directory.damaged.is_anew(key):
             partition.repair = Repair(RepairPhase.BEGUN)
-            self._keeper.note_damage()
+            self._broker.damage.set()
         return partition
 
     def is_created(self, partition: Partition) -> bool:
@@ -133,9 +133,9 @@ class PartitionOpener:
         return created
 
     def _damaged(self, key: TopicPartition, directory: LogDirectory) -> Partition:
-        partition = Partition(key, None, directory, self._keeper)
+        partition = Partition(key, None, directory, self._broker)
         partition.repair = Repair()
-        self._keeper.note_damage()
+        self._broker.damage.set()
         return partition
 
     async def begin_anew(self, partition: Partition, config: LogConfig, *, is_last: bool) -> bool:
@@ -186,7 +186,7 @@ class PartitionOpener:
             self._places.forget(key)
         elif not directory.clean:
             directory.set_offline(key)
-        return Partition(key, None, directory, self._keeper)
+        return Partition(key, None, directory, self._broker)
 
     def forget(self, key: TopicPartition) -> None:
         """Remove a partition whose topic was deleted from the partitions to retry."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
@@ -14,9 +15,9 @@ from pykbroker.core.replication.following import NO_EPOCH, Following
 from pykbroker.core.replication.leading import Leading
 from pykbroker.core.replication.repair import Repair
 from pykbroker.core.replication.role import Role, require_epoch, require_leading, require_led_in
+from pykbroker.core.replication.unwritable import Unwritable
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.follower_session import FollowerSession
-from pykbroker.replica.isr_keeper import IsrKeeper
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.refused_batches import RefusedBatches
 from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.topic_traffic import TopicTraffic
@@ -37,28 +38,47 @@ from wire.records.control import MARKER_BYTES
 logger = logging.getLogger(__name__)
 
 
+class Follower(Protocol):
+    """The fetch session of a follower, which looks only at partitions that have changed since its last fetch."""
+
+    def note_append(self, partition: Partition, /) -> None:
+        """Wake the follower: the partition has new records, or this broker has ended its role of a leader."""
+
+    def note_change(self, partition: Partition, /) -> None:
+        """Let the next fetch look at the partition, such as after a change of its high watermark."""
+
+    def __contains__(self, partition: Partition, /) -> bool:
+        """Whether the follower fetches the partition in this session."""
+
+    def yield_to(self, broker_id: int, broker_epoch: int, partition: Partition, /) -> None:
+        """Forget the partition if this is a session of the same broker, which fetches it in another session now."""
+
+    def lose(self, partition: Partition, /) -> None:
+        """Tell the follower that this broker no longer has the partition."""
+
+
 class Partition:
     """A partition of this broker. It is offline while `log` is None.
 
     `role` is what this broker does in the current leader epoch: it leads, or it follows. All records below
     `high_watermark` are committed. `unflushed_max` is how many of the newest offsets may be unflushed when a record is
-    acknowledged. `topic_id` is NIL until `Replicas` sets it. The partitions of a broker share its `keeper` of ISRs.
-    `fetchers` are the fetch sessions of followers that fetch this partition. `repair` is the repair of a replica that
-    cannot be served, or that replaces such a replica and may lack committed records, and None otherwise.
-    `fetched_epoch` is the last leader epoch in which this broker may have fetched the partition since its start, -1 if
-    none. `throttle` limits clients' appends while the log is copied to another directory, and is None otherwise.
-    `traffic` has the counters of the topic, which all partitions of the topic share. `refused` has the refused batches
-    that their producers repeat.
+    acknowledged. `topic_id` is NIL until `Replicas` sets it. All partitions of a broker share `broker`. `followers` are
+    the sessions that fetch this partition. `repair` is the repair of a replica that cannot be served, or that replaces
+    such a replica and may lack committed records, and None otherwise. `unwritable` has the refused appends of a replica
+    that takes no records, and is None otherwise. `fetched_epoch` is the last leader epoch in which this broker may have
+    fetched the partition since its start, -1 if none. `throttle` limits clients' appends while the log is copied to
+    another directory, and is None otherwise. `traffic` has the counters of the topic, which all partitions of the topic
+    share. `refused` has the refused batches that their producers repeat.
     """
 
     __slots__ = (
         "_reported_errno",
+        "broker",
         "directory",
         "fetched_epoch",
-        "fetchers",
+        "followers",
         "high_watermark",
         "index",
-        "keeper",
         "key",
         "log",
         "refused",
@@ -69,25 +89,27 @@ class Partition:
         "topic_id",
         "traffic",
         "unflushed_max",
+        "unwritable",
         "watches",
     )
 
     def __init__(
-        self, key: TopicPartition, log: Log | None, directory: LogDirectory, keeper: IsrKeeper | None = None
+        self, key: TopicPartition, log: Log | None, directory: LogDirectory, broker: OwnBroker | None = None
     ) -> None:
         self.key, self.log, self.directory = key, log, directory
         self.topic, self.index = key
         self.topic_id = NIL
-        self.keeper = keeper or IsrKeeper()
+        self.broker = broker or OwnBroker()
         self.role: Role = Following()
         self.high_watermark, self.unflushed_max = 0, LONG_MAX
-        self.refused = RefusedBatches(self.keeper.refused_sequences_limit)
+        self.refused = RefusedBatches(self.broker.refused_sequences_limit)
         self.repair: Repair | None = None
+        self.unwritable: Unwritable | None = None
         self.fetched_epoch = NO_EPOCH
         self.throttle: Throttle | None = None
         self.traffic = TopicTraffic()
         self.watches: set[Watch] = set()
-        self.fetchers: tuple[FollowerSession, ...] = ()
+        self.followers: tuple[Follower, ...] = ()
         self._reported_errno: int | None = None
 
     # ---- the role
@@ -116,22 +138,22 @@ class Partition:
         if isinstance(role, Leading) and role.epoch == placed.leader_epoch:
             before = role.isr
             if role.apply(placed):
-                self.keeper.count(before, role.isr)
+                self.broker.count_isr_change(before, role.isr)
             self.refresh()
             self.note_isr()
         else:
             log.become_leader(placed.leader_epoch)
             self.refused.join(log)
-            now_ms = self.keeper.now_ms if len(placed.replicas) > 1 else 0
-            self.role = Leading(self.keeper.node_id, placed, log.state.log_end_offset, now_ms)
+            now_ms = self.broker.now_ms if len(placed.replicas) > 1 else 0
+            self.role = Leading(self.broker.node_id, placed, log.state.log_end_offset, now_ms)
             self.configure(log.config)
 
     def resign(self, role: Following) -> None:
         """End the leadership of this broker, and wake all waiting requests."""
         self.role = role
         self.wake()
-        for fetcher in self.fetchers:
-            fetcher.note_append(self)
+        for follower in self.followers:
+            follower.note_append(self)
 
     def configure(self, config: LogConfig) -> None:
         """Apply changed configs of the topic."""
@@ -158,7 +180,9 @@ class Partition:
         log = self.log
         if log is None or log.flusher.failed is not None or self.directory.failed is not None:
             raise self._offline()
-        require_leading(self.role, current_leader_epoch)
+        role = self.role
+        if isinstance(role, Following) or current_leader_epoch not in (NO_EPOCH, role.epoch):
+            require_leading(role, current_leader_epoch)
         return log
 
     def require_log(self, current_leader_epoch: int) -> Log:
@@ -214,18 +238,27 @@ class Partition:
         if error.errno in VANISHED and log is not None and not directory.exists(log.directory):
             return self._go_offline(error)
         if error.errno in NO_ROOM:
-            self.keeper.note_refused_append(self)
+            self.note_refused_append()
         if error.errno != self._reported_errno:
             logger.warning("%s: an operation on the log directory %s failed: %s", self.key, directory.path, error)
             self._reported_errno = error.errno
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"an operation on the log directory failed: {error.strerror}")
+
+    def note_refused_append(self) -> None:
+        """Note that this replica has refused an append for lack of room, or that its log could not be opened."""
+        now_ms, written_offset = self.broker.now_ms, self.written_offset
+        if self.unwritable is None:
+            self.unwritable = Unwritable(now_ms, written_offset)
+        else:
+            self.unwritable.note_refused_append(now_ms, written_offset)
+        self.broker.refusal.set()
 
     def _go_offline(self, error: CorruptLog | OSError) -> ApiError:
         logger.error("%s: going offline: %s", self.key, error)
         self.log, self.repair = None, Repair()
         self.directory.set_offline(self.key)
         self.resign(Following(self.leader_epoch))
-        self.keeper.note_damage()
+        self.broker.damage.set()
         return self._offline()
 
     def _offline(self) -> ApiError:
@@ -272,8 +305,8 @@ class Partition:
             self.high_watermark = committed
             for watch in self.watches:
                 watch.wake()
-        for fetcher in self.fetchers:
-            fetcher.note_append(self)
+        for follower in self.followers:
+            follower.note_append(self)
         return appended
 
     async def append_off_loop(
@@ -320,8 +353,8 @@ class Partition:
         traffic.messages_in += appended.last_offset - appended.base_offset + 1
         traffic.bytes_in += size
         self.advance(log)
-        for fetcher in self.fetchers:
-            fetcher.note_append(self)
+        for follower in self.followers:
+            follower.note_append(self)
         return appended
 
     # ---- acknowledgement and upkeep
@@ -377,8 +410,8 @@ class Partition:
             try:
                 with self.errors():
                     await log.retain(now_ms, self.high_watermark)
-                for fetcher in self.fetchers:
-                    fetcher.note_change(self)  # followers learn the log start offset
+                for follower in self.followers:
+                    follower.note_change(self)  # followers learn the log start offset
             except ApiError:
                 if log is self.log:  # otherwise a move has replaced the log
                     raise
@@ -413,10 +446,10 @@ class Partition:
 
     def refresh(self) -> None:
         """Compute how far followers let the high watermark of a leader rise, and raise it."""
-        log, role, keeper = self.log, self.role, self.keeper
+        log, role, broker = self.log, self.role, self.broker
         if log is not None and isinstance(role, Leading):
-            now_ms = keeper.now_ms if role.followers else 0
-            role.refresh(log.state.log_end_offset, keeper.active, now_ms, keeper.lag_ms_max)
+            now_ms = broker.now_ms if role.followers else 0
+            role.refresh(log.state.log_end_offset, broker.active, now_ms, broker.lag_ms_max)
             self.advance(log)
 
     def advance(self, log: Log) -> None:
@@ -429,8 +462,8 @@ class Partition:
         """Raise the high watermark, unless it is higher, and wake the requests that wait for it."""
         if offset > self.high_watermark:
             self.high_watermark = offset
-            for fetcher in self.fetchers:
-                fetcher.note_change(self)
+            for follower in self.followers:
+                follower.note_change(self)
             self.wake()
 
     def lower_high_watermark(self, offset: int) -> None:
@@ -472,8 +505,8 @@ class Partition:
 
     def note_isr(self) -> None:
         """Tell waiting requests and the sessions of followers that the ISR has changed."""
-        for fetcher in self.fetchers:
-            fetcher.note_change(self)
+        for follower in self.followers:
+            follower.note_change(self)
         self.wake()
 
     def wake(self) -> None:

@@ -26,14 +26,14 @@ class RackAwareSelector:
         """
         leading = partition.leading
         brokers = self._image().cluster.brokers
-        own = brokers.get(partition.keeper.node_id)
+        own = brokers.get(partition.broker.node_id)
         if leading is None or (own is not None and own.rack == rack):
             return NO_PREFERENCE
         candidates = [
             (state.log_end_offset, state.caught_up_ms, -broker_id)
             for broker_id, state in leading.followers.items()
             if broker_id in leading.isr
-            and broker_id in partition.keeper.active
+            and broker_id in partition.broker.active
             and brokers[broker_id].rack == rack
             and state.log_start_offset <= offset <= state.log_end_offset
         ]

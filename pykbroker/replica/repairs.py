@@ -33,7 +33,7 @@ class Repairs:
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas, self._directories = replicas, replicas.places.directories
-        self._node_id = replicas.keeper.node_id
+        self._node_id = replicas.broker.node_id
         self._unreportable: set[Partition] = set()
         """The damaged replicas that the last round could not report."""
 
@@ -46,13 +46,13 @@ class Repairs:
                 await self._find_failed()
                 is_active = await self.round(report)
                 with trio.move_on_after(ROUND_S if is_active else SWEEP_S):
-                    await self._replicas.keeper.damage.wait()
-                self._replicas.keeper.damage = trio.Event()
+                    await self._replicas.broker.damage.wait()
+                self._replicas.broker.damage = trio.Event()
                 await trio.sleep(GAP_S)
 
     async def _note_failure(self, directory: LogDirectory) -> None:
         await directory.failure.wait()
-        self._replicas.keeper.note_damage()
+        self._replicas.broker.damage.set()
 
     async def _find_failed(self) -> None:
         """Begin the repair of replicas whose log directory, or whose last flush, has failed."""

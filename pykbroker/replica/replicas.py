@@ -26,9 +26,9 @@ from pykbroker.core.replication.following import Following
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.fetchers import Fetchers
-from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.moves import Moves
 from pykbroker.replica.opener import PartitionOpener
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.quotas import ReplicationQuotas
@@ -56,24 +56,23 @@ class TopicReplicas:
 
 
 class Replicas:
-    """The partitions of broker `node_id`. Only `apply` adds and removes partitions."""
+    """The partitions of a broker. Only `apply` adds and removes partitions."""
 
     def __init__(
         self,
-        node_id: int,
+        broker: OwnBroker,
         places: Places,
         configs: TopicConfigs,
         descriptors: Descriptors = UNBOUNDED,
-        keeper: IsrKeeper | None = None,
         fetchers: Fetchers | None = None,
         quotas: ReplicationQuotas | None = None,
     ) -> None:
         """Start without partitions. Without `fetchers`, partitions of other leaders are not fetched."""
-        self._node_id, self.places, self._configs = node_id, places, configs
-        self.keeper = keeper or IsrKeeper(node_id)
-        self.quotas = quotas or ReplicationQuotas(node_id)
-        self.fetchers = fetchers or Fetchers(self.keeper, None, ReplicaFetchSettings(), self.quotas.follower)
-        self.opener = PartitionOpener(self.keeper, places, descriptors)
+        self.broker, self.places, self._configs = broker, places, configs
+        self._node_id = broker.node_id
+        self.quotas = quotas or ReplicationQuotas(broker.node_id)
+        self.fetchers = fetchers or Fetchers(broker, None, ReplicaFetchSettings(), self.quotas.follower)
+        self.opener = PartitionOpener(broker, places, descriptors)
         self._by_name: dict[str, TopicReplicas] = {}
         self._by_id: dict[bytes, TopicReplicas] = {}
         self.metadata = MetadataImage()
@@ -159,7 +158,7 @@ class Replicas:
         """Apply a committed change of the metadata: delete, create, lead and configure partitions."""
         async with self.changing:
             self.metadata = delta.image
-            self.keeper.apply(delta.image.cluster)
+            self.broker.apply(delta.image.cluster)
             self.quotas.apply(delta)
             await self._drop(delta.topics_deleted)
             if delta.previous.offset < 0:
@@ -252,12 +251,12 @@ class Replicas:
         absence = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition.resign(Following(partition.leader_epoch, absence=absence))
         partition.refused.forget()
-        fetchers, partition.fetchers = partition.fetchers, ()
-        for fetcher in fetchers:
-            fetcher.lose(partition)
+        followers, partition.followers = partition.followers, ()
+        for follower in followers:
+            follower.lose(partition)
         await self.fetchers.unfollow(partition)
         self.moves.forget(partition)
-        self.keeper.unwritable.pop(partition, None)
+        partition.unwritable = None
         self.opener.forget(partition.key)
 
     async def _take(self, image: TopicImage) -> None:
@@ -265,7 +264,7 @@ class Replicas:
 
         A partition that was reassigned to other brokers is deleted. Other tasks can run during the call.
         """
-        topic = self._by_id.get(image.id) or TopicReplicas(image.name, image.id)
+        topic, unopened = self._by_id.get(image.id) or TopicReplicas(image.name, image.id), []
         for place, (index, placed) in enumerate(image.partitions.items(), 1):
             if place % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
@@ -277,17 +276,19 @@ class Replicas:
                     partition.traffic, partition.topic_id = topic.traffic, image.id
                     await self.moves.resume(partition, image.id)
                     if partition.log is None and partition.repair is None:
-                        self.keeper.note_refused_append(partition)
+                        unopened.append(partition)
                 if not self.opener.is_created(partition):
                     await self.follow(partition, placed)
                 if partition.repair is not None:
-                    self.keeper.note_damage()
+                    self.broker.damage.set()
             elif index in topic.partitions:
                 partition = topic.partitions.pop(index)
                 logger.info("%s: the replica was reassigned to other brokers, and is deleted", partition.key)
                 await self._let_go(partition, is_deleted=False)
                 await partition.directory.delete_logs([partition.key])
         self._by_id[image.id] = self._by_name[image.name] = topic
+        for partition in unopened:
+            partition.note_refused_append()
 
     async def _follow_created(self) -> None:
         """Lead or follow the partitions of several replicas whose logs were created, once they are listed.
@@ -329,7 +330,7 @@ class Replicas:
                 directory_id = self.places.id_of(partition.directory)
                 assigned = placed[index].directory(self._node_id)
                 if partition.log is not None and partition.repair is None and assigned != directory_id:
-                    if assigned != LOST or partition not in self.keeper.unwritable:
+                    if assigned != LOST or partition.unwritable is None:
                         found[topic_id, index] = directory_id
                 elif self.opener.is_lost(partition.key) and assigned in (UNASSIGNED, MIGRATING):
                     found[topic_id, index] = LOST  # LOST tells the next start that no log directory is missing

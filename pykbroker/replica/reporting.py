@@ -23,4 +23,4 @@ def placed_here(replicas: Replicas, partition: Partition) -> PartitionImage | No
     """Return the metadata of a partition, or None if this broker has no replica of it any more."""
     image = replicas.metadata.topics.by_id.get(partition.topic_id)
     placed = None if image is None else image.partitions.get(partition.index)
-    return placed if placed is not None and replicas.keeper.node_id in placed.replicas else None
+    return placed if placed is not None and replicas.broker.node_id in placed.replicas else None

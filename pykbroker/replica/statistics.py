@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from pykbroker.core.steps import Steps
-
-if TYPE_CHECKING:
-    from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.replicas import Replicas
 
 FOLLOWED_A_STEP = 64
 
@@ -49,7 +45,7 @@ def replica_statistics(replicas: Replicas) -> Steps[ReplicaStatistics]:
                 at_min_isr += leading.is_at_min_isr
                 reassigning += leading.is_reassigning
             yield
-    keeper = replicas.keeper
+    broker = replicas.broker
     return ReplicaStatistics(
         partitions,
         leaders,
@@ -58,9 +54,9 @@ def replica_statistics(replicas: Replicas) -> Steps[ReplicaStatistics]:
         under_min_isr,
         at_min_isr,
         reassigning,
-        keeper.expansions,
-        keeper.shrinks,
-        keeper.refusals,
+        broker.isr_expansions,
+        broker.isr_shrinks,
+        broker.isr_refusals,
         (yield from _max_lag(replicas)),
     )
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykbroker.core.replication.fetch_plan import FollowedKey, FollowerPlan
 from pykbroker.core.replication.quota import ReplicationQuota
-
-if TYPE_CHECKING:
-    from pykbroker.replica.followed import Followed
+from pykbroker.replica.followed import Followed
 
 
 class ThrottledFollowed:

@@ -26,19 +26,19 @@ LOOK_S = 0.5
 
 
 class UnwritableReplicas:
-    """The replicas that refuse appends. The keeper of ISRs has the refusals of each."""
+    """The replicas that refuse appends. Each partition has its refusals."""
 
     def __init__(self, replicas: Replicas) -> None:
-        self._replicas, self._keeper = replicas, replicas.keeper
+        self._replicas, self._broker = replicas, replicas.broker
         self._lost: dict[Partition, LogDirectory] = {}
         """The replicas that the last round has reported as lost, or has found lost, with their directories."""
 
     async def run(self, report: NoteDirectories) -> None:
         """Look at the replicas until cancelled."""
         while True:
-            if not self._keeper.unwritable:
-                await self._keeper.has_unwritable.wait()
-            self._keeper.has_unwritable = trio.Event()
+            if not self._all():
+                await self._broker.refusal.wait()
+            self._broker.refusal = trio.Event()
             await trio.sleep(LOOK_S)
             await self.round(report)
 
@@ -47,11 +47,13 @@ class UnwritableReplicas:
         reported: dict[tuple[bytes, int], bytes] = {}
         lost: dict[Partition, LogDirectory] = {}
         rooms: dict[LogDirectory, bool] = {}
-        for few in portions(self._keeper.unwritable.items()):
-            for partition, unwritable in few:
-                placed = placed_here(self._replicas, partition)
+        for few in portions(self._all()):
+            for partition in few:
+                unwritable, placed = partition.unwritable, placed_here(self._replicas, partition)
+                if unwritable is None:
+                    continue
                 if placed is None or partition.repair is not None or not can_report(self._replicas):
-                    self._keeper.unwritable.pop(partition, None)
+                    partition.unwritable = None
                     continue
                 step, directory = self._step(partition, unwritable, placed), partition.directory
                 if step is UnwritableStep.PROBE:
@@ -61,12 +63,16 @@ class UnwritableReplicas:
                 elif step is UnwritableStep.RETURN:
                     reported[partition.topic_id, partition.index] = self._replicas.places.id_of(directory)
                 elif step is UnwritableStep.END:
-                    self._keeper.unwritable.pop(partition, None)
-                if step is UnwritableStep.LEAVE or placed.directory(self._keeper.node_id) == LOST:
+                    partition.unwritable = None
+                if step is UnwritableStep.LEAVE or placed.directory(self._broker.node_id) == LOST:
                     lost[partition] = directory
             await trio.lowlevel.checkpoint()
         self._log_changes(lost)
         report(reported)
+
+    def _all(self) -> list[Partition]:
+        topics = self._replicas.topics()
+        return [one for topic in topics for one in topic.partitions.values() if one.unwritable is not None]
 
     async def _probed(
         self, partition: Partition, unwritable: Unwritable, rooms: dict[LogDirectory, bool]
@@ -78,17 +84,17 @@ class UnwritableReplicas:
         directory = partition.directory
         if directory not in rooms:
             rooms[directory] = await directory.has_room()
-        is_current = self._keeper.unwritable.get(partition) is unwritable and partition.directory is directory
+        is_current = partition.unwritable is unwritable and partition.directory is directory
         return UnwritableStep.RETURN if rooms[directory] and is_current else UnwritableStep.WAIT
 
     def _step(self, partition: Partition, unwritable: Unwritable, placed: PartitionImage) -> UnwritableStep:
-        keeper = self._keeper
-        electable = self._replicas.metadata.cluster.electable(placed) - {keeper.node_id}
+        broker = self._broker
+        electable = self._replicas.metadata.cluster.electable(placed) - {broker.node_id}
         log, leading = partition.log, partition.leading
         if log is not None and leading is not None:
             electable &= leading.caught_up(log.log_end_offset)
         return unwritable.step(
-            placed, keeper.node_id, keeper.now_ms, partition.written_offset, has_successor=bool(electable)
+            placed, broker.node_id, broker.now_ms, partition.written_offset, has_successor=bool(electable)
         )
 
     def _log_changes(self, lost: dict[Partition, LogDirectory]) -> None:

@@ -24,8 +24,8 @@ COMMIT_INTERVAL_MS = 1000
 class Upkeep:
     """The tasks of the periodic work, each with its own interval. A failed log directory is skipped.
 
-    Opening and creating logs is retried every 5 s. Followers are checked every half of replica.lag.time.max.ms. With
-    `pykbroker.flush.before.ack`, records that no client waits for are flushed and committed every second.
+    Opening and creating logs is retried every 5 s. With `pykbroker.flush.before.ack`, records that no client waits for
+    are flushed and committed every second.
     """
 
     def __init__(
@@ -45,7 +45,6 @@ class Upkeep:
             nursery.start_soon(self._every, checkpoint_ms, self._checkpoint)
             nursery.start_soon(self._every, self._config.log_retention_check_interval_ms, self._retain)
             nursery.start_soon(self._retry_unopened)
-            nursery.start_soon(self._check_followers)
             if self._config.pykbroker_flush_before_ack:
                 nursery.start_soon(self._every, COMMIT_INTERVAL_MS, self._commit)
 
@@ -53,15 +52,6 @@ class Upkeep:
         while True:
             await trio.sleep(OPENING_RETRY_INTERVAL_S)
             await self._replicas.retry_unopened()
-
-    async def _check_followers(self) -> None:
-        """Propose to remove followers that fell behind from the ISRs, every half of replica.lag.time.max.ms."""
-        while True:
-            await trio.sleep(self._replicas.keeper.lag_ms_max / 2000)
-            for few in portions(self._replicas.all_online()):
-                for partition in few:
-                    self._replicas.keeper.check(partition)
-                await trio.lowlevel.checkpoint()
 
     async def _every(self, interval_ms: int, chore: Callable[[LogDirectory], Awaitable[None]]) -> None:
         while True:

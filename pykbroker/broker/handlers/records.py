@@ -35,7 +35,7 @@ def record_handlers(parts: Parts) -> list[Handler]:
             ticks_ns=parts.world.ticks_ns,
             fetch_bytes_max=config.fetch_max_bytes,
             hints=hints,
-            followers=FollowerFetches(replicas, parts.fetch_sessions),
+            followers=FollowerFetches(replicas, parts.fetch_sessions, parts.isr_keeper),
             selector=RackAwareSelector(parts.image) if config.replica_selector_class == RACK_AWARE else None,
         ),
         ListOffsets(replicas, parts.peer_authorizer),

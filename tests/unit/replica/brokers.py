@@ -44,6 +44,7 @@ from pykbroker.replica.fetchers import Fetchers
 from pykbroker.replica.follower_fetches import FollowerFetches
 from pykbroker.replica.isr_changes import IsrChanges
 from pykbroker.replica.isr_keeper import IsrKeeper
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.quotas import ReplicationQuotas
@@ -177,16 +178,13 @@ class Broker:
         self.disk = SimDisk(self.volume, f"disk{self.id}")
         self.directory = await LogDirectory.open(self.disk, off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5)
         config = BrokerConfig.from_mapping(self.configs)
-        self.keeper = IsrKeeper(self.id, LAG_MS_MAX)
+        self.own = OwnBroker(self.id, LAG_MS_MAX)
+        self.keeper = IsrKeeper(self.own)
         self.quotas = ReplicationQuotas(self.id, config)
-        self.fetchers = Fetchers(
-            self.keeper, Links(self.cluster, self.id), ReplicaFetchSettings(), self.quotas.follower
-        )
+        self.fetchers = Fetchers(self.own, Links(self.cluster, self.id), ReplicaFetchSettings(), self.quotas.follower)
         places = Places((self.directory,), (bytes([self.id]) * 16,))
         topic_configs = TopicConfigs(LiveConfig(config))
-        self.replicas = Replicas(
-            self.id, places, topic_configs, keeper=self.keeper, fetchers=self.fetchers, quotas=self.quotas
-        )
+        self.replicas = Replicas(self.own, places, topic_configs, fetchers=self.fetchers, quotas=self.quotas)
         self.repairs = Repairs(self.replicas)
         self.unwritable = UnwritableReplicas(self.replicas)
         self.sessions = FetchSessionCache(100, Random(self.id))
@@ -198,7 +196,7 @@ class Broker:
             lambda: int(trio.current_time() * 1e9),
             1 << 20,
             LeaderHints(lambda: self.cluster.image, endpoints),
-            FollowerFetches(self.replicas, self.sessions),
+            FollowerFetches(self.replicas, self.sessions, self.keeper),
         )
         self.handlers: dict[type, Any] = {
             FetchRequest: fetch,
@@ -211,16 +209,10 @@ class Broker:
                 nursery.start_soon(IsrChanges(self.keeper, self.cluster).run)
                 nursery.start_soon(self.repairs.run, lambda placed: self.cluster.report(self.id, placed))
                 nursery.start_soon(self.unwritable.run, lambda placed: self.cluster.report(self.id, placed))
-                nursery.start_soon(self._check_followers)
+                nursery.start_soon(self.keeper.run, self.replicas.all_online)
                 await nursery.start(self._apply)
                 task_status.started()
         self.cluster.running.pop(self.id, None)
-
-    async def _check_followers(self) -> None:
-        while True:
-            await pause(LAG_MS_MAX / 2000)
-            for partition in self.replicas.all_online():
-                self.keeper.check(partition)
 
     async def _apply(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Apply the metadata, for the first time before the start has ended."""

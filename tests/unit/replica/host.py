@@ -12,6 +12,7 @@ from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
@@ -56,7 +57,7 @@ class Host:
             ]
         )
         configs = TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
-        self.replicas = Replicas(1, Places(directories, IDS), configs)
+        self.replicas = Replicas(OwnBroker(1), Places(directories, IDS), configs)
         directory_ids = (self.assigned, *(UNASSIGNED for _ in self.brokers[1:]))
         placed = PartitionImage(self.brokers, self.isr, self.isr[0], 0, 0, directories=directory_ids)
         topic = TopicImage("t", self.topic_id, {0: placed})

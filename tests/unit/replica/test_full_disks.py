@@ -107,7 +107,7 @@ async def test_a_full_leader_is_replaced_and_returns_without_being_fetched_anew(
         assert is_under_kafka or len(cluster.reports) == 2
         assert names(full) == ["t-0"]
         assert full.partition.repair is None
-        await until(lambda: not full.keeper.unwritable)
+        await until(lambda: full.partition.unwritable is None)
 
 
 async def test_a_full_follower_does_not_stop_writes_of_all_replicas(autojump_clock: Clock) -> None:
@@ -140,7 +140,7 @@ async def test_a_follower_lacks_nothing_if_the_response_had_room_for_its_records
     followed = Followed(partition, (TOPIC_ID, 0), 2, 1, host.replicas.moves.restart)
     link: Any = None
     fetcher = ReplicaFetcher(1, 2, link, SETTINGS, ReplicationQuota(), count(1))
-    partition.keeper.note_refused_append(partition)
+    partition.note_refused_append()
     position = followed.position
     assert position is not None
     outdated = msgspec.structs.replace(position, offset=99)
@@ -149,7 +149,8 @@ async def test_a_follower_lacks_nothing_if_the_response_had_room_for_its_records
         FollowedAnswer(followed, position, PartitionData(high_watermark=high_watermark)),
     )
     await fetcher._take([(followed.key, answer) for answer in answers])
-    assert partition.keeper.unwritable[partition].is_level is is_level
+    assert partition.unwritable is not None
+    assert partition.unwritable.is_level is is_level
 
 
 async def test_a_follower_that_lacks_nothing_returns_once_its_disk_has_room(autojump_clock: Clock) -> None:
@@ -209,7 +210,7 @@ async def test_a_leader_whose_isr_has_no_other_member_keeps_its_role_and_its_rea
         assert len(full.partition.read(0, 1 << 20, COUNT, at_least_one=True))
         give_room(full)
         await fill(cluster, COUNT)
-        await until(lambda: not full.keeper.unwritable)
+        await until(lambda: full.partition.unwritable is None)
 
 
 async def test_a_leader_of_one_replica_has_nothing_to_wait_for(autojump_clock: Clock) -> None:
@@ -219,7 +220,7 @@ async def test_a_leader_of_one_replica_has_nothing_to_wait_for(autojump_clock: C
         await fill(cluster, COUNT)
         take_room(full)
         await is_refused(full)
-        await until(lambda: not full.keeper.unwritable)
+        await until(lambda: full.partition.unwritable is None)
         assert cluster.reports == []
 
 
@@ -252,7 +253,7 @@ async def test_replicas_that_were_reported_lost_at_the_same_time_return_at_once(
         cluster.commit(isr=(1, 3))
         await is_refused(cluster.brokers[1])
         for node_id in (1, 3):  # as if both had decided before either report was recorded
-            cluster.brokers[node_id].keeper.note_refused_append(cluster.brokers[node_id].partition)
+            cluster.brokers[node_id].partition.note_refused_append()
             cluster.report(node_id, {(cluster.brokers[1].partition.topic_id, 0): LOST})
         await until(lambda: cluster.placed().directory(1) == own(1) and cluster.placed().directory(3) == own(3))
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
@@ -34,7 +35,9 @@ async def serving() -> Replicas:
     directory = await LogDirectory.open(
         SimDisk(Volume()), off_loop=InlineOffLoop(), wall_ms=lambda: 0, jitter=lambda: 0.5
     )
-    replicas = Replicas(1, Places((directory,), (b"1" * 16,)), TopicConfigs(LiveConfig(BrokerConfig.from_mapping({}))))
+    replicas = Replicas(
+        OwnBroker(1), Places((directory,), (b"1" * 16,)), TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
+    )
     await replicas.apply(FIRST)
     return replicas
 

@@ -162,10 +162,10 @@ async def test_a_replica_that_is_taken_away_remembers_nothing(autojump_clock: Cl
         follower = cluster.brokers[2]
         partition = follower.partition
         assert append(partition, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert follower.keeper.refused_sequences_limit.count == 1
+        assert follower.own.refused_sequences_limit.count == 1
         cluster.commit(replicas=(1, 3), isr=(1, 3))
         await until(lambda: not follower.has_partition)
-        assert follower.keeper.refused_sequences_limit.count == 0
+        assert follower.own.refused_sequences_limit.count == 0
 
 
 async def test_the_records_of_a_refused_batch_are_freed_at_once(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import trio.testing
 from msgspec.structs import replace
 
@@ -22,11 +24,11 @@ def partition(broker: Broker, index: int) -> Partition:
     return broker.replicas.partition(TopicPartition("t", index))
 
 
-def fetchers(broker: Broker, partitions: int) -> int:
+def followers(broker: Broker, partitions: int) -> int:
     """Return the largest number of sessions that an append to a partition of this broker costs time for."""
     for index in range(partitions):
         partition(broker, index).append(batch(b"value"), NOW_MS)
-    return max(len(partition(broker, index).fetchers) for index in range(partitions))
+    return max(len(partition(broker, index).followers) for index in range(partitions))
 
 
 async def test_a_session_of_a_killed_follower_ends_when_its_broker_registers_again(autojump_clock: Clock) -> None:
@@ -37,10 +39,10 @@ async def test_a_session_of_a_killed_follower_ends_when_its_broker_registers_aga
             await cluster.kill(3)
             cluster.set_broker(3, epoch=301 + number)
             await cluster.start(3)
-            await until(lambda: len(partition(leader, 0).fetchers) > 1)
+            await until(lambda: len(partition(leader, 0).followers) > 1)
             await pause(1)
             assert leader.sessions.statistics().sessions == FOLLOWERS
-            assert fetchers(leader, 3) == FOLLOWERS
+            assert followers(leader, 3) == FOLLOWERS
 
 
 async def test_a_session_ends_though_the_leader_learns_the_registration_after_its_first_fetch(
@@ -60,7 +62,7 @@ async def test_a_session_ends_though_the_leader_learns_the_registration_after_it
         cluster.inform()
         await pause(1)
         assert leader.sessions.statistics().sessions == FOLLOWERS
-        assert fetchers(leader, 1) == FOLLOWERS
+        assert followers(leader, 1) == FOLLOWERS
 
 
 async def test_a_session_ends_when_its_fetcher_has_no_partition_any_more(autojump_clock: Clock) -> None:
@@ -74,7 +76,7 @@ async def test_a_session_ends_when_its_fetcher_has_no_partition_any_more(autojum
             await pause(2)
             sessions = {each: cluster.brokers[each].sessions.statistics().sessions for each in (1, 2, 3)}
             assert sessions == {1: 0, 2: 0, 3: 0} | {leader: FOLLOWERS}
-            assert fetchers(cluster.brokers[leader], 2) == FOLLOWERS
+            assert followers(cluster.brokers[leader], 2) == FOLLOWERS
 
 
 async def test_the_end_of_a_fetcher_waits_for_no_leader(autojump_clock: Clock) -> None:
@@ -83,7 +85,7 @@ async def test_the_end_of_a_fetcher_waits_for_no_leader(autojump_clock: Clock) -
         await pause(1)
         cluster.cut = {(3, 1), (1, 3)}
         cluster.commit(leader=2)
-        await until(lambda: cluster.brokers[2].partition.is_leader and len(cluster.brokers[2].partition.fetchers) > 1)
+        await until(lambda: cluster.brokers[2].partition.is_leader and len(cluster.brokers[2].partition.followers) > 1)
         await cluster.brokers[2].produce(b"value")
         assert cluster.brokers[3].values() == [b"value"]
 
@@ -108,12 +110,12 @@ async def test_a_broker_has_one_session_for_a_partition_whichever_it_has_left(au
         for _ in range(ROUNDS):
             await fetch_of_3(cluster, 300, 0, 1)
         assert leader.sessions.statistics()[:2] == (1, 2)
-        assert fetchers(leader, 2) == 1
+        assert followers(leader, 2) == 1
         await fetch_of_3(cluster, 300, 0)
         await fetch_of_3(cluster, 300, 1)
         await fetch_of_3(cluster, 300, 1)
         assert leader.sessions.statistics().sessions == 2
-        assert fetchers(leader, 2) == 1
+        assert followers(leader, 2) == 1
 
 
 async def test_a_fetch_of_another_broker_epoch_takes_no_partition_from_a_follower(autojump_clock: Clock) -> None:
@@ -134,7 +136,7 @@ async def test_a_session_that_its_follower_names_when_it_opens_another_is_closed
             session_id = (await fetch_of_3(cluster, 300, 0, session_id=session_id)).session_id
             assert session_id
         assert leader.sessions.statistics().sessions == 1
-        assert fetchers(leader, 1) == 1
+        assert followers(leader, 1) == 1
 
 
 async def test_sessions_have_no_partition_of_a_deleted_topic(autojump_clock: Clock) -> None:
@@ -142,7 +144,8 @@ async def test_sessions_have_no_partition_of_a_deleted_topic(autojump_clock: Clo
     async with cluster.up():
         leader = cluster.brokers[1]
         await pause(1)
-        partition, sessions = leader.partition, leader.partition.fetchers
+        partition = leader.partition
+        sessions: Any = partition.followers
         assert len(sessions) == FOLLOWERS
         cluster.uninformed = {1, 2, 3}
         topic, previous = cluster.image.topics.by_name["t"], cluster.image
@@ -150,6 +153,6 @@ async def test_sessions_have_no_partition_of_a_deleted_topic(autojump_clock: Clo
         delta = replace(Delta.since_nothing(cluster.image), previous=previous, topics_deleted=(topic,))
         await leader.replicas.apply(delta)
         await pause(5)
-        assert partition.fetchers == ()
+        assert partition.followers == ()
         assert not any(partition in session for session in sessions)
         assert not any(partition in session.due for session in sessions)

@@ -55,13 +55,13 @@ async def test_a_follower_that_leaves_the_isr_and_comes_back_is_counted_as_shrin
 async def test_a_change_that_metadata_commits_before_its_answer_is_counted_once(autojump_clock: Clock) -> None:
     cluster = Cluster()
     async with cluster.up():
-        keeper, partition = cluster.brokers[1].keeper, cluster.brokers[1].partition
+        own, partition = cluster.brokers[1].own, cluster.brokers[1].partition
         cluster.cut |= {(3, 1), (1, 3)}
         cluster.latency_s = 0.2  # of the answer
         await partition_is_proposed(cluster)
         cluster.commit(isr=(1, 2))
         await pause(LAG_MS_MAX / 1000)
-        assert (keeper.shrinks, keeper.expansions) == (1, 0)
+        assert (own.isr_shrinks, own.isr_expansions) == (1, 0)
         assert partition.leading is not None
         assert partition.leading.pending is None
 

@@ -14,6 +14,7 @@ from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_reading import FollowerReading
 from pykbroker.replica.isr_changes import IsrChanges
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.directory.root_checkpoints import RootCheckpoints
@@ -48,7 +49,7 @@ class Refusing:
 async def test_a_fetch_of_a_follower_reads_all_partitions_in_portions(count: int) -> None:
     due = {Refusing(index): SimpleNamespace(asked=FetchPartition(partition=index)) for index in range(count)}
     session: Any = SimpleNamespace(due=due, calm=lambda: None, unlocated=(), fetched_ms=0)
-    keeper: Any = SimpleNamespace(now_ms=1)
+    keeper: Any = SimpleNamespace(broker=SimpleNamespace(now_ms=1))
     found = []
 
     async def read() -> None:
@@ -62,7 +63,7 @@ async def test_a_fetch_of_a_follower_reads_all_partitions_in_portions(count: int
 class Proposing:
     """A keeper of ISRs that proposes to change those of many partitions once, and notes the answers."""
 
-    node_id = broker_epoch = 1
+    broker = OwnBroker(1)
 
     def __init__(self) -> None:
         change = IsrChange(0, 0, ((1, 1),))

@@ -26,7 +26,6 @@ from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.replica import fetcher, followed, follower_reading
 from pykbroker.replica.followed import Followed
-from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
@@ -329,14 +328,14 @@ async def a_full_disk_takes_no_metadata(simulation: Simulation) -> list[str]:
 
 
 async def a_replica_with_a_full_disk_is_fetched_anew(simulation: Simulation) -> list[str]:
-    note_refused_append = IsrKeeper.note_refused_append
+    note_refused_append = Partition.note_refused_append
 
-    def note_damage(keeper, partition):
-        note_refused_append(keeper, partition)
+    def note_damage(partition):
+        note_refused_append(partition)
         partition.repair = Repair()
-        keeper.note_damage()
+        partition.broker.damage.set()
 
-    IsrKeeper.note_refused_append = note_damage
+    Partition.note_refused_append = note_damage
     return await found_on_a_full_disk(simulation)
 
 

@@ -19,6 +19,7 @@ from pykbroker.core.security.session import Session
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_fetches import FollowerFetches
 from pykbroker.replica.isr_keeper import IsrKeeper
+from pykbroker.replica.own_broker import OwnBroker
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.quotas import ReplicationQuotas
 from pykbroker.server.endpoints import BrokerEndpoints
@@ -262,7 +263,7 @@ class OneTopic:
 
     def __init__(self) -> None:
         ((_, self._partition),) = located(FakeLog(3))
-        self.known, self.denied, self.keeper = False, set[Operation](), IsrKeeper()
+        self.known, self.denied = False, set[Operation]()
         self.quotas = ReplicationQuotas(1)
 
     def topic(self, name: str, topic_id: bytes) -> SimpleNamespace:
@@ -288,7 +289,7 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
 def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
     cache = FetchSessionCache(10, Random(0))
-    fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache))
+    fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache, IsrKeeper(OwnBroker())))
     session = FetchingClient(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert session.results(called(fetch, session.request({0: 0}))) == unknown
@@ -310,7 +311,7 @@ async def test_a_follower_fetch_needs_cluster_action(operation: Operation, code:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
     cache = FetchSessionCache(10, Random(0))
-    fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache))
+    fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache, IsrKeeper(OwnBroker())))
     request = FetchingClient(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
     response = called(fetch, request)
