@@ -98,7 +98,7 @@ class IsrKeeper:
         if again:
             self._propose(partition, change)
         partition.refresh()
-        partition.note_isr()
+        partition.note_change()
         return again
 
     def _propose(self, partition: Partition, change: IsrChange | None) -> None:

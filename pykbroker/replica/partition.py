@@ -42,7 +42,7 @@ class Follower(Protocol):
     """The fetch session of a follower, which looks only at partitions that have changed since its last fetch."""
 
     def note_append(self, partition: Partition, /) -> None:
-        """Wake the follower: the partition has new records, or this broker has ended its role of a leader."""
+        """Wake the follower: the partition has new records, or this broker leads it no longer."""
 
     def note_change(self, partition: Partition, /) -> None:
         """Let the next fetch look at the partition, such as after a change of its high watermark."""
@@ -140,7 +140,7 @@ class Partition:
             if role.apply(placed):
                 self.broker.count_isr_change(before, role.isr)
             self.refresh()
-            self.note_isr()
+            self.note_change()
         else:
             log.become_leader(placed.leader_epoch)
             self.refused.join(log)
@@ -462,9 +462,7 @@ class Partition:
         """Raise the high watermark, unless it is higher, and wake the requests that wait for it."""
         if offset > self.high_watermark:
             self.high_watermark = offset
-            for follower in self.followers:
-                follower.note_change(self)
-            self.wake()
+            self.note_change()
 
     def lower_high_watermark(self, offset: int) -> None:
         """Lower the high watermark to the end of a truncated log."""
@@ -503,8 +501,8 @@ class Partition:
 
     # ---- who waits
 
-    def note_isr(self) -> None:
-        """Tell waiting requests and the sessions of followers that the ISR has changed."""
+    def note_change(self) -> None:
+        """Tell waiting requests and the sessions of followers that the high watermark or the ISR has changed."""
         for follower in self.followers:
             follower.note_change(self)
         self.wake()
