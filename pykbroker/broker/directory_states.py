@@ -11,7 +11,7 @@ from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import StopError
 from pykbroker.core.metadata.record import CORDONED_LEVEL
 from pykbroker.quorum.lifecycle import Lifecycle
-from pykbroker.replica.places import Places
+from pykbroker.replica.placing.places import Places
 from pykbroker.storage.directory.log_directory import LogDirectory
 
 

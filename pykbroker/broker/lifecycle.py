@@ -23,8 +23,8 @@ from pykbroker.quorum.controller import JournalFailed
 from pykbroker.quorum.heartbeat_links import HeartbeatLinks
 from pykbroker.quorum.lifecycle import NOT_REGISTERED
 from pykbroker.quorum.quorum_leader import QuorumLeader
-from pykbroker.replica.isr_changes import IsrChanges
-from pykbroker.replica.unwritable_replicas import UnwritableReplicas
+from pykbroker.replica.care.unwritable_replicas import UnwritableReplicas
+from pykbroker.replica.leading.isr_changes import IsrChanges
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener

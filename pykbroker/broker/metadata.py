@@ -7,7 +7,7 @@ from pykbroker.broker.parts import Parts
 from pykbroker.core.group.requests import ForgetTopics
 from pykbroker.core.metadata.image import Delta, MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from pykbroker.replica.own_log import OwnLog
+from pykbroker.replica.partition.own_log import OwnLog
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits, overrides
 

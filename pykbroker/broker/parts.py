@@ -46,18 +46,18 @@ from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.member import QuorumMember
 from pykbroker.quorum.ongoing import OngoingWork
 from pykbroker.quorum.producer_ids import ProducerIds
-from pykbroker.replica.fetch_settings import ReplicaFetchSettings
-from pykbroker.replica.fetchers import Fetchers
-from pykbroker.replica.isr_keeper import IsrKeeper
-from pykbroker.replica.own_broker import OwnBroker
-from pykbroker.replica.own_log import OwnLog
-from pykbroker.replica.places import Places
+from pykbroker.replica.care.repairs import Repairs
+from pykbroker.replica.care.scrubber import Scrubber, ScrubSettings
+from pykbroker.replica.care.upkeep import Upkeep
+from pykbroker.replica.following.fetch_settings import ReplicaFetchSettings
+from pykbroker.replica.following.fetchers import Fetchers
+from pykbroker.replica.leading.isr_keeper import IsrKeeper
+from pykbroker.replica.partition.own_broker import OwnBroker
+from pykbroker.replica.partition.own_log import OwnLog
+from pykbroker.replica.placing.places import Places
 from pykbroker.replica.quotas import ReplicationQuotas
-from pykbroker.replica.repairs import Repairs
 from pykbroker.replica.replicas import Replicas
-from pykbroker.replica.scrubber import Scrubber, ScrubSettings
 from pykbroker.replica.topic_configs import TopicConfigs
-from pykbroker.replica.upkeep import Upkeep
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.host_names import HostNames
 from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings

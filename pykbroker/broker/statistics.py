@@ -10,7 +10,7 @@ from pykbroker.broker.parts import Parts
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.core.steps import Steps
 from pykbroker.quorum.statistics import ControllerStatistics
-from pykbroker.replica.scrubber import ScrubStatistics
+from pykbroker.replica.care.scrubber import ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics, replica_statistics
 from pykbroker.server.connections import Connections
 from pykbroker.server.metrics import ServerStatistics, merged

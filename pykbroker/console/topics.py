@@ -9,8 +9,8 @@ from pykbroker.console.text import Family, escaped, labels
 
 if TYPE_CHECKING:
     from pykbroker.broker.group_statistics import GroupsStatistics
+    from pykbroker.replica.partition.topic_traffic import TopicTraffic
     from pykbroker.replica.topic_statistics import TopicsStatistics
-    from pykbroker.replica.topic_traffic import TopicTraffic
 
 TRAFFIC: tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...] = (
     (

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from pykbroker.core.steps import Steps
+from pykbroker.replica.partition.topic_traffic import TopicTraffic
 from pykbroker.replica.replicas import Replicas, TopicReplicas
-from pykbroker.replica.topic_traffic import TopicTraffic
 
 PARTITIONS_A_STEP = 16
 

@@ -13,8 +13,8 @@ import msgspec
 
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.move import Move
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition.partition import Partition
+from pykbroker.replica.placing.move import Move
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from pykbroker.storage.directory.log_directory import LogDirectory

@@ -18,7 +18,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps, finish
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.deletion import Deletion
+from pykbroker.replica.leading.deletion import Deletion
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.world.portions import portions

@@ -21,13 +21,13 @@ from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.follower_fetches import FollowerFetches
-from pykbroker.replica.follower_reading import FollowerReading
-from pykbroker.replica.partition import Partition
-from pykbroker.replica.read_replica import RackAwareSelector
-from pykbroker.replica.reading import Located, Prefer, Reading, failed
+from pykbroker.replica.leading.follower_fetches import FollowerFetches
+from pykbroker.replica.leading.follower_reading import FollowerReading
+from pykbroker.replica.leading.read_replica import RackAwareSelector
+from pykbroker.replica.partition.partition import Partition
+from pykbroker.replica.partition.reading import Located, Prefer, Reading, failed
+from pykbroker.replica.partition.watch import Watch
 from pykbroker.replica.replicas import Replicas
-from pykbroker.replica.watch import Watch
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints
 from pykbroker.world.disk import NotCached

@@ -19,7 +19,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.errors import patiently

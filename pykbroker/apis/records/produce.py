@@ -24,7 +24,7 @@ from pykbroker.core.names import INTERNAL_TOPICS
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.replicas import Replicas, TopicReplicas
 from pykbroker.server.handler import NO_RESPONSE, Answer, CloseConnection, Handler, Later, RequestContext
 from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints

@@ -9,8 +9,8 @@ from pykbroker.apis.records.list_offsets import ListOffsets
 from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.records.produce import Produce
 from pykbroker.broker.parts import Parts
-from pykbroker.replica.follower_fetches import FollowerFetches
-from pykbroker.replica.read_replica import RACK_AWARE, RackAwareSelector
+from pykbroker.replica.leading.follower_fetches import FollowerFetches
+from pykbroker.replica.leading.read_replica import RACK_AWARE, RackAwareSelector
 from pykbroker.server.handler import Handler
 from pykbroker.server.leader_hints import LeaderHints
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import trio
 
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition.partition import Partition
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.plan import host_of
 from pykbroker.sim.fault_pace import FaultPace

@@ -9,7 +9,7 @@ import trio
 
 from pykbroker.broker.parts import Parts
 from pykbroker.core.metadata.image import BrokerImage, MetadataImage, PartitionImage
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition.partition import Partition
 from pykbroker.sim.broker_node import BrokerNode
 from pykbroker.sim.cluster.plan import CONTROLLER_ID, SwarmPlan, host_of
 from pykbroker.sim.history import Place

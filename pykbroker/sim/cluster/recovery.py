@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import trio
 
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition.partition import Partition
 from pykbroker.sim.client import Again, SimConnection
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.stage import ClusterStage

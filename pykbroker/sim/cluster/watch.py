@@ -8,7 +8,7 @@ from __future__ import annotations
 import trio
 
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition.partition import Partition
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.stray_watch import StrayWatch
 from pykbroker.sim.cluster.unclean_topic import TOPIC as UNCLEAN_TOPIC

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
-STORAGE = re.findall(r'layers = \[(.*)\]\ncontainers = \["pykbroker.storage"\]', PYPROJECT)
-ROOMS = {f"pykbroker.storage.{room}" for room in re.findall(r"\w+", STORAGE[0])}
+LAYERS = re.findall(r'layers = \[([^\]]*)\]\ncontainers = \["(pykbroker.\w+)"\]', PYPROJECT)
+ROOMS = {f"{package}.{room}" for layers, package in LAYERS for room in re.findall(r"\w+", layers)}
 APIS = {f"pykbroker.apis.{api}" for api in ("records.fetch", "records.produce", "groups.heartbeat")}
 MODULES = {"wire", *re.findall(r"pykbroker\.\w+", PYPROJECT), *ROOMS}
 
@@ -63,6 +63,15 @@ def test_an_empty_tree_satisfies_the_import_contracts(empty_project):
         ("pykbroker.storage", "pykbroker.replica"),
         ("pykbroker.storage.log", "pykbroker.storage.directory"),
         ("pykbroker.storage.files", "pykbroker.storage.segments"),
+        ("pykbroker.replica.partition", "pykbroker.replica.leading"),
+        ("pykbroker.replica.partition", "pykbroker.replica.following"),
+        ("pykbroker.replica.partition", "pykbroker.replica.placing"),
+        ("pykbroker.replica.following", "pykbroker.replica.placing"),
+        ("pykbroker.replica.following", "pykbroker.replica.leading"),
+        ("pykbroker.replica.placing", "pykbroker.replica.replicas"),
+        ("pykbroker.replica.replicas", "pykbroker.replica.care"),
+        ("pykbroker.replica.leading", "pykbroker.replica.care"),
+        ("pykbroker.replica.care", "pykbroker.replica.leading"),
         ("pykbroker.replica", "pykbroker.server"),
         ("pykbroker.server", "pykbroker.apis"),
         ("pykbroker.apis", "pykbroker.broker"),

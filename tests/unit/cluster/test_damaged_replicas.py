@@ -13,7 +13,7 @@ from pykbroker.broker.parts import Parts
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.partition.partition import Partition
 from tests.unit.apis.conftest import batch
 from tests.unit.cluster.nodes import Cluster, Node, cluster, eventually
 from tests.unit.cluster.test_replicated_topics import REPLICATED

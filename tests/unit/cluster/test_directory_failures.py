@@ -18,7 +18,7 @@ from pykbroker.core.metadata.image import FeaturesImage, MetadataImage
 from pykbroker.core.metadata.record import CORDONED_LEVEL, DIRECTORIES_LEVEL
 from pykbroker.quorum.identity import BrokerIdentity
 from pykbroker.quorum.lifecycle import Lifecycle
-from pykbroker.replica.places import Places
+from pykbroker.replica.placing.places import Places
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.directory.log_directory import LogDirectory

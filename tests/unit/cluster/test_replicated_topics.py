@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.read_replica import RACK_AWARE
+from pykbroker.replica.leading.read_replica import RACK_AWARE
 from tests.unit.apis.conftest import Client, batch
 from tests.unit.cluster.nodes import cluster, eventually
 from wire.error_codes import ErrorCode

@@ -14,10 +14,10 @@ from pykbroker.console.exposition import exposition
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.core.steps import Steps, finish
 from pykbroker.quorum.statistics import ControllerDuty, ControllerStatistics
-from pykbroker.replica.scrubber import ScrubStatistics
+from pykbroker.replica.care.scrubber import ScrubStatistics
+from pykbroker.replica.partition.topic_traffic import TopicTraffic
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_statistics import TopicsStatistics
-from pykbroker.replica.topic_traffic import TopicTraffic
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.table import HISTOGRAM_BUCKETS

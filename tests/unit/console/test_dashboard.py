@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pykbroker.broker.group_statistics import GroupsStatistics, GroupStatistics, OffsetStatistics
+from pykbroker.replica.partition.topic_traffic import TopicTraffic
 from pykbroker.replica.topic_statistics import PartitionOffsets, TopicsStatistics, TopicStatistics
-from pykbroker.replica.topic_traffic import TopicTraffic
 from tests.unit.console.observed import Observed
 
 ROOT = Path(__file__).parents[3]

@@ -154,7 +154,7 @@ async def test_a_fetch_with_an_unexpected_error_counts_as_a_failed_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pykbroker.core.errors import ApiError
-    from pykbroker.replica.partition import Partition
+    from pykbroker.replica.partition.partition import Partition
 
     def read(*args: object, **options: object) -> Any:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE)

@@ -12,9 +12,9 @@ from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.own_broker import OwnBroker
-from pykbroker.replica.partition import Partition
-from pykbroker.replica.places import Places
+from pykbroker.replica.partition.own_broker import OwnBroker
+from pykbroker.replica.partition.partition import Partition
+from pykbroker.replica.placing.places import Places
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.sim.disk import SimDisk

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
-from pykbroker.replica.own_broker import OwnBroker
-from pykbroker.replica.places import Places
+from pykbroker.replica.care.upkeep import high_watermarks
+from pykbroker.replica.partition.own_broker import OwnBroker
+from pykbroker.replica.placing.places import Places
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
-from pykbroker.replica.upkeep import high_watermarks
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume

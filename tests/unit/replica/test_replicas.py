@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from pykbroker.core.metadata.image import Delta
-from pykbroker.replica import upkeep
+from pykbroker.replica.care import upkeep
 from pykbroker.replica.replicas import Replicas
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.log import Log

@@ -10,7 +10,7 @@ import trio.testing
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.fetch_failures import LASTS_S
+from pykbroker.replica.following.fetch_failures import LASTS_S
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.log.appender import LogAppender
 from tests.unit.apis.calling import context

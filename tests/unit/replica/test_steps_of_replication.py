@@ -12,9 +12,9 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.follower_reading import FollowerReading
-from pykbroker.replica.isr_changes import IsrChanges
-from pykbroker.replica.own_broker import OwnBroker
+from pykbroker.replica.leading.follower_reading import FollowerReading
+from pykbroker.replica.leading.isr_changes import IsrChanges
+from pykbroker.replica.partition.own_broker import OwnBroker
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.directory.root_checkpoints import RootCheckpoints

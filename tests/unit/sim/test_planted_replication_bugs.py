@@ -24,11 +24,12 @@ from pykbroker.core.replication.unwritable import Unwritable, UnwritableStep
 from pykbroker.quorum import observer_log
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_fetches import MetadataFetches
-from pykbroker.replica import fetcher, followed, follower_reading
-from pykbroker.replica.followed import Followed
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.following import fetcher, followed
+from pykbroker.replica.following.followed import Followed
+from pykbroker.replica.leading import follower_reading
+from pykbroker.replica.partition.partition import Partition
+from pykbroker.replica.partition.watch import Watch
 from pykbroker.replica.replicas import Replicas
-from pykbroker.replica.watch import Watch
 from pykbroker.sim import retransmission
 from pykbroker.sim.cluster import full_disk, scenario
 from pykbroker.sim.cluster.recovery import AFTER_FAULTS

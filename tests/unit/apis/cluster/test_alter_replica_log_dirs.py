@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: one result for each named partition. `tests/unit/replica/test_moves.py` covers the moves."""
+"""AlterReplicaLogDirs: one result for each named partition. `tests/unit/replica/placing` covers the moves."""
 
 from __future__ import annotations
 

@@ -17,16 +17,16 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.follower_fetches import FollowerFetches
-from pykbroker.replica.isr_keeper import IsrKeeper
-from pykbroker.replica.own_broker import OwnBroker
-from pykbroker.replica.partition import Partition
+from pykbroker.replica.leading.follower_fetches import FollowerFetches
+from pykbroker.replica.leading.isr_keeper import IsrKeeper
+from pykbroker.replica.partition.own_broker import OwnBroker
+from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.quotas import ReplicationQuotas
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.leader_hints import LeaderHints
 from tests.unit.apis.calling import context
 from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
-from tests.unit.replica.test_reading import FakeLog, located
+from tests.unit.replica.partition.test_reading import FakeLog, located
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, ReplicaState
