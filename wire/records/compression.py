@@ -9,10 +9,13 @@ needs it.
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
 
 from wire.declare import Buffer
 from wire.errors import DecodeError, EncodeError
+from wire.records import frames
 
 _GZIP_FORMAT = 31  # the value with which zlib expects a gzip header and the largest window
 _INPUT_BYTES = 16 * 1024  # small, because zlib copies the unused rest of each piece
@@ -61,20 +64,34 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
             return bytes(zstd.compress(data, level))
 
 
-def decompress(codec: Codec, data: Buffer, bytes_max: int) -> Buffer:
+def room_for(codec: Codec, data: Buffer, enough: int) -> int:
+    """Return the size to which `data` may decompress, without decompressing it: what its blocks claim.
+
+    For gzip it is what the end of the data claims, which may be wrong. The blocks of data of more than `enough` bytes
+    are not counted, since that might take long. Raise DecodeError if the blocks are damaged.
+    """
+    if codec is Codec.NONE or len(data) > enough:
+        return len(data)
+    if codec is Codec.GZIP:
+        return max(len(data), int.from_bytes(data[-4:], "little"))
+    if codec is Codec.SNAPPY:
+        return int(_loaded("wire.records.xerial").claimed_bytes(data))
+    return frames.lz4_room(data, enough) if codec is Codec.LZ4 else frames.zstd_room(data, enough)
+
+
+def decompress(codec: Codec, data: Buffer, bytes_max: int, room: int | None = None) -> Buffer:
     """Return the decompressed data, or the same data if it is not compressed.
 
-    Raise TooLarge if the result has more than `bytes_max` bytes. Raise DecodeError if the data is damaged.
+    `room` is what `room_for` has returned, if the caller knows it. Raise TooLarge if the result has more than
+    `bytes_max` bytes. Raise DecodeError if the data is damaged.
     """
-    match codec:
-        case Codec.NONE:
-            return data
-        case Codec.GZIP:
-            return _gunzip(data, bytes_max)
-        case Codec.SNAPPY:
-            return _unsnap(data, bytes_max)
-        case Codec.LZ4 | Codec.ZSTD:
-            return _unframe(codec, data, bytes_max)
+    if codec is Codec.NONE:
+        return data
+    if codec is Codec.GZIP:
+        return _gunzip(data, bytes_max)
+    if codec is Codec.SNAPPY:
+        return _unsnap(data, bytes_max, room)
+    return _unframe(codec, data, bytes_max, room)
 
 
 def _level(codec: Codec, level: int | None) -> int:
@@ -128,31 +145,31 @@ def _inflated(data: memoryview) -> Iterator[bytes]:
         yield piece
 
 
-def _unsnap(data: Buffer, bytes_max: int) -> Buffer:
-    from wire.records import xerial
-
-    size = xerial.claimed_bytes(data)
+def _unsnap(data: Buffer, bytes_max: int, room: int | None) -> Buffer:
+    xerial = _loaded("wire.records.xerial")
+    size = xerial.claimed_bytes(data) if room is None else room
     if size > bytes_max:
         raise TooLarge(f"snappy yields {size} bytes, more than {bytes_max}")
     output = bytearray(size)
     return memoryview(output)[: xerial.decompress_into(data, output)]
 
 
-def _unframe(codec: Codec, data: Buffer, bytes_max: int) -> Buffer:
+def _unframe(codec: Codec, data: Buffer, bytes_max: int, room: int | None) -> Buffer:
     """Decompress lz4 or zstd frames."""
-    from cramjam import DecompressionError, lz4, zstd
-
-    from wire.records import frames
-
-    if codec is Codec.LZ4:
-        room, decompress_into = frames.lz4_room(data, bytes_max), lz4.decompress_into
-    else:
-        room, decompress_into = frames.zstd_room(data, bytes_max), zstd.decompress_into
+    cramjam = _loaded("cramjam")
+    if room is None:
+        room = frames.lz4_room(data, bytes_max) if codec is Codec.LZ4 else frames.zstd_room(data, bytes_max)
     output = bytearray(min(room, bytes_max))
     try:
-        size = decompress_into(data, output)
-    except DecompressionError as error:
+        size = (cramjam.lz4 if codec is Codec.LZ4 else cramjam.zstd).decompress_into(data, output)
+    except cramjam.DecompressionError as error:
         if room > bytes_max:
             raise TooLarge(f"{codec.name.lower()} yields more than {bytes_max} bytes, or is damaged") from None
         raise DecodeError(f"{codec.name.lower()}: {error}") from None
     return memoryview(output)[:size]
+
+
+@cache
+def _loaded(name: str) -> Any:
+    """Return a module that a batch needs first. An import statement would take as long as a small batch."""
+    return import_module(name)

@@ -106,21 +106,41 @@ def validate_records(
 ) -> tuple[int, int]:
     """Validate every record of a producer's batch. Return the smallest and the largest timestamp.
 
-    Raise DecodeError if a record is damaged, or if the offset deltas are not 0 to n - 1 in order. Raise NoKeys if
-    `key_required` is true and a record has no key. Raise TooLarge if the batch decompresses to more than `bytes_max`
-    bytes. Raise TooLong if it has more than `headers_max` headers.
+    Raise the errors of `validate_content`. Raise TooLarge if the batch decompresses to more than `bytes_max` bytes.
     """
     if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
         raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
     data = content(batch, bytes_max)
-    found = walked(data, batch.count, len(data) if headers_max is None else headers_max)
+    return validate_content(data, batch.count, batch.base_timestamp, key_required, headers_max)
+
+
+def validate_content(
+    data: bytes, count: int, base_timestamp: int, key_required: bool, headers_max: int | None
+) -> tuple[int, int]:
+    """Validate `count` decompressed records, at least one. Return the smallest and the largest timestamp.
+
+    Raise DecodeError if a record is damaged, or if the offset deltas are not 0 to n - 1 in order. Raise NoKeys if
+    `key_required` is true and a record has no key. Raise TooLong if the records have more than `headers_max` headers.
+    """
+    if count * _RECORD_BYTES_MIN > len(data):
+        raise DecodeError(f"{count} records in {len(data)} bytes")
+    found = walked(data, count, len(data) if headers_max is None else headers_max)
     if key_required and found.keyless:
-        keyless = (index for index, record in enumerate(_records(batch, data)) if record.key is None)
-        raise NoKeys(list(islice(keyless, INDEXES_MAX)), found.keyless)
-    oldest, youngest = batch.base_timestamp + found.smallest, batch.base_timestamp + found.largest
+        raise NoKeys(list(islice(_keyless(data, count), INDEXES_MAX)), found.keyless)
+    oldest, youngest = base_timestamp + found.smallest, base_timestamp + found.largest
     if not _INT64_MIN <= oldest <= youngest <= _INT64_MAX:
         raise DecodeError(f"timestamps from {oldest} to {youngest}")
     return oldest, youngest
+
+
+def _keyless(data: bytes, count: int) -> Iterator[int]:
+    """Yield the indexes of the records without a key. The records are valid."""
+    end = 0
+    for index in range(count):
+        pos, end = _bounds(data, end)
+        key, _ = read_field(data, read_varint(data, read_varlong(data, pos + 1)[1])[1])
+        if key is None:
+            yield index
 
 
 def content(batch: Batch, bytes_max: int) -> bytes:

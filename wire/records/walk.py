@@ -16,19 +16,12 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NULL = 1  # the encoding of length -1; encodings of negative lengths are odd
 
 
-class Walked(msgspec.Struct, gc=False):
-    """The result of a validation: the lowest and highest timestamp delta in ms, and the records without key."""
+class Walked(msgspec.Struct, gc=False, frozen=True):
+    """The result of a validation: the lowest and highest timestamp delta in ms, and how many records lack a key."""
 
     smallest: int
     largest: int
     keyless: int
-
-    def note(self, delta: int) -> None:
-        """Update the lowest and highest timestamp delta."""
-        if delta > self.largest:
-            self.largest = delta
-        if delta < self.smallest:
-            self.smallest = delta
 
 
 class TooLong(DecodeError):
@@ -42,13 +35,13 @@ def walked(data: bytes, count: int, headers_max: int) -> Walked:
     have more than `headers_max` headers.
     """
     try:
-        return _walked(data, count, headers_max, Walked(_INT64_MAX, _INT64_MIN, 0))
+        return _walked(data, count, headers_max)
     except IndexError:
         raise DecodeError(f"records cut off at {len(data)} bytes") from None
 
 
-def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
-    limit, keyless, stamp = len(data), 0, -1
+def _walked(data: bytes, count: int, headers_max: int) -> Walked:
+    limit, keyless, stamp, smallest, largest = len(data), 0, -1, _INT64_MAX, _INT64_MIN
     index, pos, size, retry, window = 0, 0, 0, 0, _RUN_FIRST
     while index < count:
         start, before = pos, size
@@ -66,7 +59,12 @@ def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
         if byte == stamp:
             pos += 2
         else:
-            stamp, pos = byte if byte < 128 else -1, _note(data, pos + 1, found)
+            stamp = byte if byte < 128 else -1
+            delta, pos = (byte >> 1 ^ -(byte & 1), pos + 2) if byte < 128 else read_varlong(data, pos + 1)
+            if delta < smallest:
+                smallest = delta
+            if delta > largest:
+                largest = delta
         byte = data[pos]
         if index < 64 and byte == index << 1:
             pos += 1
@@ -85,10 +83,7 @@ def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
             pos = _field_end(data, pos)
         else:
             pos += 1 + (byte >> 1) if byte < 128 else 2 + (byte >> 1 & 63 | second << 6)
-        if data[pos]:
-            pos, headers_max = _headers_end(data, pos, headers_max)
-        else:
-            pos += 1
+        pos, headers_max = _headers_end(data, pos, headers_max) if data[pos] else (pos + 1, headers_max)
         if pos != end:
             raise DecodeError(f"record {index} ends at byte {pos}, not {end}")
         index += 1
@@ -101,25 +96,16 @@ def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
             window = window * _RUN_GROWTH if run.records == window else _RUN_FIRST
             index, pos = index + more, pos + more * (end - start)
             keyless += more if key & 1 else 0
-            found.note(run.smallest)
-            found.note(run.largest)
+            smallest, largest = min(smallest, run.smallest), max(largest, run.largest)
     if pos != limit:
         raise DecodeError(f"{limit - pos} bytes after {count} records")
-    found.keyless = keyless
-    return found
+    return Walked(smallest, largest, keyless)
 
 
 def _raw(data: bytes, pos: int) -> tuple[int, int]:
     """Return the zig-zag encoded length at `pos`, which is odd for a negative length, and the position after it."""
     size, pos = read_varint(data, pos)
     return size << 1 ^ size >> 31, pos
-
-
-def _note(data: bytes, pos: int, found: Walked) -> int:
-    """Update the lowest and highest timestamp delta with that at `pos`. Return the position after it."""
-    delta, pos = read_varlong(data, pos)
-    found.note(delta)
-    return pos
 
 
 def _offset_end(data: bytes, pos: int, index: int) -> int:

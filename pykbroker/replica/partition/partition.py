@@ -285,10 +285,12 @@ class Partition:
                 log, role = self.require_leader(), require_leading(role)
             if acks_all and role.is_under_min_isr:
                 role.require_min_isr()
-            if log.appender.needs_off_loop(data) or (self.throttle is not None and not self.throttle.admits(len(data))):
+            if self.throttle is not None and not self.throttle.admits(len(data)):
                 return None
             appended = log.appender.append(data, role.epoch, now_ms, verification)
         except LongWork:
+            if self.throttle is not None:
+                self.throttle.take_back(len(data))
             return None
         except ApiError as error:
             self.refused.note(log, data, error.code, now_ms)

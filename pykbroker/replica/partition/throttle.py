@@ -32,6 +32,10 @@ class Throttle:
         self._allowance_bytes -= size
         return True
 
+    def take_back(self, size: int) -> None:
+        """Add the size of a batch that was admitted, and must be admitted again, since it was not appended."""
+        self._allowance_bytes += size
+
     async def wait(self) -> None:
         """Wait until the allowance grows, or the throttle ends."""
         await self._changed.wait()

@@ -10,14 +10,21 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker, WrittenBatch
 from pykbroker.core.log.verification import Verification
 from pykbroker.storage.log.flusher import Flusher
+from pykbroker.storage.log.record_rules import RecordRules
 from pykbroker.storage.log.rewrite import (
     FRAMED_AT_ONCE_BLOCKS_MAX,
+    WALKED_AT_ONCE_BYTES_MAX,
+    WALKED_AT_ONCE_RECORDS_MAX,
+    LongWork,
     framed_codecs,
-    is_long_work,
+    opened_at_once,
     opens_records,
+    packs,
+    refusal,
     require_readable,
-    rewrites,
+    retimed,
     rewritten,
+    rewritten_at_once,
 )
 from pykbroker.storage.log.state import LogState
 from pykbroker.storage.log.validate import (
@@ -39,6 +46,7 @@ from wire.records.batch import (
     CONTROL,
     CRC_START,
     HEADER,
+    HEADER_BYTES,
     LENGTH_OVERHEAD,
     MAGIC,
     TRANSACTIONAL,
@@ -76,13 +84,17 @@ class LogAppender:
 
     __slots__ = (
         "_ahead_ms_max",
+        "_at_once_bytes_max",
+        "_at_once_records_max",
         "_batch_bytes_max",
         "_config",
         "_epochs",
         "_flusher",
         "_framed_codecs",
         "_off_loop",
+        "_opened_bytes_max",
         "_rewrites",
+        "_rules",
         "_segments",
         "_state",
         "_tail",
@@ -102,31 +114,37 @@ class LogAppender:
     def configure(self, config: LogConfig) -> None:
         """Apply these topic configs to every later append."""
         self._config = config
-        self._rewrites = rewrites(config)
+        opens, self._rewrites = opens_records(config), config.log_append_time or packs(config)
+        self._rules = RecordRules.of(config) if opens else None
+        self._at_once_bytes_max = HEADER_BYTES + WALKED_AT_ONCE_BYTES_MAX if opens or self._rewrites else LONG_MAX
+        self._at_once_records_max = WALKED_AT_ONCE_RECORDS_MAX if opens else LONG_MAX
+        self._opened_bytes_max = min(config.decompressed_bytes_max, WALKED_AT_ONCE_BYTES_MAX)
         self._framed_codecs = framed_codecs(config)
         self._batch_bytes_max = min(config.max_message_bytes, config.segment_bytes)
-        untimed = config.log_append_time or opens_records(config)
-        self._ahead_ms_max = LONG_MAX if untimed else config.message_timestamp_after_max_ms
+        self._ahead_ms_max = LONG_MAX if config.log_append_time or opens else config.message_timestamp_after_max_ms
 
     def append(
         self, data: Buffer, leader_epoch: int, now_ms: int, verification: Verification | None = None
     ) -> Appended:
         """Validate a client's batch, assign its offsets and write it.
 
-        Raise ApiError if the batch is refused, and OSError if the write fails. Raise LongWork if the batch must be
-        validated off the event loop although `needs_off_loop` returned false. A batch of at most KEEP_BYTES_MAX bytes
-        is copied. The header of a larger batch is overwritten in `data` if `data` is writable. `verification` comes
-        from `Producers.begin_verification`; the first batch of a transaction in this partition needs it (KIP-890).
+        Raise ApiError if the batch is refused, and OSError if the write fails. Raise LongWork if validation would take
+        too long on the event loop. The caller then uses `open_off_loop` instead. A batch of at most KEEP_BYTES_MAX
+        bytes is copied. The header of a larger batch is overwritten in `data` if `data` is writable. `verification`
+        comes from `Producers.begin_verification`; the first batch of a transaction in this partition needs it
+        (KIP-890).
         """
         size = len(data)
         try:
-            (base, length, _, magic, crc, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, count) = (
+            (base, length, _, magic, crc, attributes, delta, base_ms, max_ms, producer_id, epoch, sequence, count) = (
                 unpack_header(data)
             )
         except error:
             raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch") from None
         if length + LENGTH_OVERHEAD != size:
             return self.append(single_batch(data), leader_epoch, now_ms, verification)
+        if size > self._at_once_bytes_max or count > self._at_once_records_max:
+            raise LongWork
         if (
             magic != MAGIC
             or base
@@ -134,7 +152,7 @@ class LogAppender:
             or delta + 1 != count
             or size > self._batch_bytes_max
             or attributes & REFUSED_ATTRIBUTES > CODEC_MAX
-            or max_timestamp - now_ms > self._ahead_ms_max
+            or max_ms - now_ms > self._ahead_ms_max
             or (sequence < 0 <= producer_id)
             or crc32c(data, CRC_START) != crc
             or count > COMPRESSED_RECORDS_MAX
@@ -145,19 +163,32 @@ class LogAppender:
         if (codec := attributes & CODEC_MASK) and codec in self._framed_codecs:
             require_readable(codec, data, FRAMED_AT_ONCE_BLOCKS_MAX)
         if self._rewrites:
-            batch = rewritten(Batch.read(data), self._config, now_ms, at_once=True)
+            batch = rewritten_at_once(data, self._config, now_ms)
             return self.append_opened(batch, leader_epoch, verification)
+        if (rules := self._rules) is not None:
+            youngest_ms = self._validated(rules, codec, data, count, base_ms, now_ms)
+            if youngest_ms != max_ms:
+                return self.append_opened(retimed(Batch.read(data), youngest_ms), leader_epoch, verification)
         if producer_id < 0:
-            base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
+            base = self._write(data, size, length, delta, max_ms, leader_epoch)
             return Appended(base, base + delta)
         transactional = attributes & TRANSACTIONAL != 0
         producers = self._state.producers
         written = producers.check(producer_id, epoch, sequence, delta, transactional, verification)
         if written is not None:
             return duplicate(written)
-        base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
-        producers.remember(producer_id, epoch, sequence, base, delta, max_timestamp, transactional)
+        base = self._write(data, size, length, delta, max_ms, leader_epoch)
+        producers.remember(producer_id, epoch, sequence, base, delta, max_ms, transactional)
         return Appended(base, base + delta)
+
+    def _validated(self, rules: RecordRules, codec: int, data: Buffer, count: int, base_ms: int, now_ms: int) -> int:
+        """Validate the records of a batch, and return their largest timestamp, as the header must have it."""
+        bytes_max = self._opened_bytes_max
+        try:
+            records = opened_at_once(codec, data, bytes_max) if codec else bytes(data[HEADER_BYTES:])
+            return rules.youngest(records, count, base_ms, now_ms, WALKED_AT_ONCE_RECORDS_MAX)
+        except DecodeError as damage:
+            raise refusal(damage, bytes_max, self._config) from damage
 
     def _write(self, data: Buffer, size: int, length: int, delta: int, max_timestamp: int, leader_epoch: int) -> int:
         """Write one batch at the log end offset and return that offset."""
@@ -184,13 +215,6 @@ class LogAppender:
         if leader_epoch != self._epochs.latest:
             self._flusher.begin_epoch(leader_epoch, base)
         return base
-
-    def needs_off_loop(self, data: Buffer) -> bool:
-        """Whether `append` would have to decompress a batch that is too large for the event loop.
-
-        The caller then uses `open_off_loop` instead.
-        """
-        return self._rewrites and is_long_work(data, self._config)
 
     async def open_off_loop(self, data: Buffer, now_ms: int) -> Batch:
         """Validate and rewrite a batch in a thread, and return it for `append_opened`.

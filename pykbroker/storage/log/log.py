@@ -44,7 +44,6 @@ class Log:
     append_as_leader = Delegate("appender", LogAppender.append_as_leader)
     append_marker = Delegate("appender", LogAppender.append_marker)
     append_stored = Delegate("appender", LogAppender.append_stored)
-    needs_off_loop = Delegate("appender", LogAppender.needs_off_loop)
     open_off_loop = Delegate("appender", LogAppender.open_off_loop)
     read = Delegate("reader", LogReader.read)
     read_patiently = Delegate("reader", LogReader.read_patiently)

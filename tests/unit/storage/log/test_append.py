@@ -246,7 +246,6 @@ async def test_batches_of_many_blocks_are_checked_off_the_event_loop(
     log = await open_log(disk, LogConfig(validate_records=False))
     blocks = b"\0\0\0\1\0" * (FRAMED_AT_ONCE_BLOCKS_MAX + over)
     data = sealed(replace(WHOLE, attributes=int(Codec.SNAPPY)), xerial.HEADER + blocks)
-    assert not log.needs_off_loop(data)
     if is_long:
         with pytest.raises(LongWork):
             log.append(data, 0, NOW)
@@ -302,13 +301,14 @@ async def test_a_decompression_bomb_is_refused_and_large_batches_are_opened_off_
 ) -> None:
     log = await open_log(disk, LogConfig(max_message_bytes=2_000_000))
     bomb = batch(bytes(16 * 2_000_000), codec=Codec.ZSTD)
-    assert log.needs_off_loop(bomb)
+    with pytest.raises(LongWork):
+        log.append(bomb, 0, NOW)
     with pytest.raises(ApiError) as error:
         await log.open_off_loop(bomb, NOW)
     assert error.value.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert not log.needs_off_loop(batch())
     large = batch(bytes(1_200_000))
-    assert log.needs_off_loop(large)
+    with pytest.raises(LongWork):
+        log.append(large, 0, NOW)
     appended = log.append_opened(await log.open_off_loop(large, NOW), 2)
     assert (appended.base_offset, log.log_end_offset) == (0, 1)
     with pytest.raises(ApiError):

@@ -14,6 +14,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.opener import OPENED_AT_ONCE_MAX, Opener
+from pykbroker.storage.log.rewrite import LongWork
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import batch
@@ -80,7 +81,8 @@ async def test_the_logs_of_all_directories_share_one_opener(tmp_path: Path) -> N
                 log = await directory.create_log(
                     TopicPartition("topic", index), bytes(16), LogConfig(validate_records=True)
                 )
-                assert log.needs_off_loop(data)
+                with pytest.raises(LongWork):
+                    log.append(data, 0, NOW)
                 nursery.start_soon(log.open_off_loop, data, NOW)
         await wait_all_tasks_blocked()
         assert len(gate.begun) == OPENED_AT_ONCE_MAX

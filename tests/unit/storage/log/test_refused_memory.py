@@ -104,10 +104,10 @@ def no_collector() -> Iterator[None]:
 
 
 async def where_due(log: Log, data: Received) -> None:
-    if log.needs_off_loop(data):
-        await off_loop(log, data)
-    else:
+    try:
         log.append(memoryview(data), 0, NOW)
+    except LongWork:
+        await off_loop(log, data)
 
 
 async def off_loop(log: Log, data: Received) -> None:
