@@ -16,7 +16,7 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition.partition import Partition
-from pykbroker.replica.partition.throttle import ALLOWANCE_BYTES_MAX, SHARE
+from pykbroker.replica.partition.throttle import ALLOWANCE_BYTES_MAX, SHARE, Throttle
 from pykbroker.replica.placing import move as moving
 from pykbroker.replica.placing import moves
 from pykbroker.replica.placing.move import UNFLUSHED_BYTES_MAX, UNFLUSHED_SEGMENTS_MAX, Move
@@ -24,6 +24,7 @@ from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
 from pykbroker.sim.volume import Inode, Volume
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.log import Log
+from pykbroker.storage.log.rewrite import WALKED_AT_ONCE_RECORDS_MAX
 from tests.unit.replica.host import IDS, NOW_MS, Host, is_named
 from tests.unit.storage.logs import batch, every_batch
 from wire.error_codes import ErrorCode
@@ -133,6 +134,16 @@ async def test_producers_that_are_slower_than_the_copy_are_not_throttled(
     await arrives(host, partition, producer.run)
     assert throttled == []
     assert await offsets(partition) == list(range(producer.acknowledged))
+
+
+async def test_a_batch_that_is_validated_in_a_thread_counts_once() -> None:
+    _, partition = await a_host(**{"internal.segment.bytes": "1000000"})
+    partition.throttle = throttle = Throttle()
+    data = batch(*[b""] * (WALKED_AT_ONCE_RECORDS_MAX + 1))
+    assert throttle.admits(ALLOWANCE_BYTES_MAX - len(data) - 1)
+    assert partition.append(data, NOW_MS) is None
+    assert (await partition.append_off_loop(data, NOW_MS)).last_offset == WALKED_AT_ONCE_RECORDS_MAX
+    assert (throttle.admits(1), throttle.admits(1)) == (True, False)
 
 
 async def test_a_move_continues_at_the_new_log_start_offset(autojump_clock: object) -> None:
