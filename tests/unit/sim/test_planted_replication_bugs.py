@@ -132,7 +132,7 @@ async def a_new_leader_takes_its_log_end_as_high_watermark(simulation: Simulatio
     def with_all_committed(partition, placed):
         begins = not partition.is_leader or placed.leader_epoch != partition.leader_epoch
         lead(partition, placed)
-        if begins:
+        if begins and partition.log is not None:
             partition.raise_high_watermark(partition.log.log_end_offset)
 
     Partition.lead = with_all_committed
