@@ -11,6 +11,11 @@ from kafka.admin import NewTopic
 from tests.interop.metadata_pause import without_pause
 
 PARTITIONS = 3
+LOST_SESSION_MS = 10_000
+"""The session timeout of members. If a coordinator moves as a member leaves, the group keeps the member for so long.
+
+Kafka's clients do not repeat LeaveGroup either. The next member waits, by default for 45 s, and anew after each move.
+"""
 
 
 class Target:

@@ -12,7 +12,7 @@ from pykbroker.consumer import AsyncConsumer, CommittedOffset
 from pykbroker.core.consumer.errors import ConsumerClosed
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer import AsyncProducer
-from tests.interop.target import PARTITIONS, Target
+from tests.interop.target import LOST_SESSION_MS, PARTITIONS, Target
 
 pytestmark = pytest.mark.timeout(60)
 RECORDS = 600
@@ -22,7 +22,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def consumer(target: Target, *topics: str, **settings: Any) -> AsyncConsumer:
     quick: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
     if settings.get("group_protocol") != "consumer":
-        quick["heartbeat_interval_ms"] = 200
+        quick |= {"heartbeat_interval_ms": 200, "session_timeout_ms": LOST_SESSION_MS}
     return AsyncConsumer(*topics, bootstrap_servers=target.servers, **quick | settings)
 
 

@@ -14,7 +14,7 @@ from pykbroker.consumer import CommittedOffset, Consumer, ConsumerRecord, Fetche
 from pykbroker.core.consumer.errors import NoOffsetForPartition
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer import Producer
-from tests.interop.target import PARTITIONS, Target
+from tests.interop.target import LOST_SESSION_MS, PARTITIONS, Target
 
 pytestmark = pytest.mark.timeout(120)
 RECORDS = 2000
@@ -45,7 +45,7 @@ async def fill(target: Target, topic: str, numbers: range, **settings: Any) -> N
 def consumer(target: Target, *topics: str, **settings: Any) -> Consumer:
     quick: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
     if settings.get("group_protocol") != "consumer":
-        quick["heartbeat_interval_ms"] = 200
+        quick |= {"heartbeat_interval_ms": 200, "session_timeout_ms": LOST_SESSION_MS}
     return Consumer(*topics, bootstrap_servers=target.servers, **quick | settings)
 
 
