@@ -62,6 +62,7 @@ class Interrupt:
 
     def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Any:
         if self._is_over or not frame.f_code.co_filename.startswith(self._files) or not self._counts():
+            frame.f_trace = None  # of an earlier block, or of a task that counts
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self._last[frame] = frame.f_lasti
