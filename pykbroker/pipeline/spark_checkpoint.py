@@ -120,7 +120,11 @@ class BegunPartitions(NamedTuple):
 
 
 def begin_partitions(
-    checkpoint: Storage, starts: Mapping[TopicPartition, int], archived: Callable[[], Mapping[TopicPartition, int]]
+    checkpoint: Storage,
+    starts: Mapping[TopicPartition, int],
+    archived: Callable[[], Mapping[TopicPartition, int]],
+    *,
+    may_skip: bool = False,
 ) -> BegunPartitions:
     """Note where partitions begin that the last batch which is done does not have. Return what was noted.
 
@@ -129,6 +133,9 @@ def begin_partitions(
     what its log loses from then on is lost. A partition goes on behind the earlier batches that have read it, whose
     ends `archived` returns: its topic may have been left out, or a broker with old metadata may have hidden it. Spark
     reads the file again when a query starts.
+
+    A query that `may_skip` leaves out of a batch what a broker with old metadata hides while it looks for the starts of
+    new partitions. All of them are noted then: those of known topics at 0, and those without a start, too.
 
     While a batch is left, its partitions alone are noted: it would seem to have lost the others. That the batch before
     is done is durable first, since it could not be repeated with other partitions.
@@ -139,13 +146,16 @@ def begin_partitions(
     known = by_partition(planned_ends(checkpoint, done, or_start=True))
     left = left_batch(checkpoint)
     planned = starts if left is None else by_partition(planned_ends(checkpoint, left))
-    lacking = {key: offset for key, offset in starts.items() if key not in known and key in planned}
+    found = {key: starts.get(key, 0) for key in planned} if may_skip else starts
+    lacking = {key: offset for key, offset in found.items() if key not in known and key in planned}
     if not lacking:
         return BegunPartitions({}, {})
     before = archived()
     topics = {key.topic for key in (*known, *before)}
     resumed = {key: before[key] for key in lacking if before.get(key)}
     new = {key: offset for key, offset in lacking.items() if key.topic not in topics}
+    if may_skip:
+        new = dict.fromkeys(lacking.keys() - resumed.keys(), 0) | new
     if resumed or new:
         _add(checkpoint, done, resumed | new)
     return BegunPartitions(resumed, new)

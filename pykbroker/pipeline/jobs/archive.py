@@ -294,7 +294,7 @@ class ArchiveJob:
         self._hidden.update(kept.keys())
         for key, offset in sorted(kept.items()):
             self._say(f"{self._job}: {key} is not in the plan of the next batch, and stays at offset {offset} there")
-        resumed, new = begin_partitions(self._checkpoint, starts, self._sink.archived)
+        resumed, new = begin_partitions(self._checkpoint, starts, self._sink.archived, may_skip=self._may_skip)
         for key, offset in sorted(resumed.items()):
             self._say(f"{self._job}: {key} goes on at offset {offset}, up to which it was archived before")
         for key, offset in sorted(new.items()):
@@ -376,14 +376,15 @@ class ArchiveJob:
         ends = self._planned(batch)
         before = planned_ends(self._checkpoint, batch - 1, or_start=True) if batch else ends
         new = by_partition(ends).keys() - by_partition(before).keys()
-        self._begin_new(batch, new)
+        if new:
+            self._begin_new(batch, new)
         written = self._sink.committed(batch, self._planned)
         if written is not None:
             require_same_ends(batch, written, ends, self._settings.target, before if batch else {})
             self._say(f"{self._job}: batch {batch} is written already")
             return
         skipped = self._check(batch, ends, {})
-        if not self._may_skip:  # Spark has found that new topics begin at 0
+        if new and not self._may_skip:  # Spark has found that new topics begin at 0
             self._begin(dict.fromkeys(new, 0))  # what they lose from now on is a loss
         self._checkpoint.sync(f"{SPARK}/offsets/{batch}")  # a repeat with other ends would be refused
 
@@ -403,14 +404,17 @@ class ArchiveJob:
             self._sink.tidy()
 
     def _begin_new(self, batch: int, new: AbstractSet[TopicPartition]) -> None:
-        """Raise PlanChanged if an earlier batch has read some of the partitions that are new in a batch.
+        """Raise PlanChanged if partitions that are new in a batch begin elsewhere than where Spark begins them.
 
-        It is noted where they go on, since Spark would begin them at 0. Their topic was left out, or a broker with old
-        metadata has hidden them from the batch before.
+        An earlier batch has read them: their topic was left out, or a broker with old metadata has hidden them from the
+        batch before. A query that may skip records may have left them out.
         """
-        archived = self._sink.archived() if new else {}
-        if self._begin({key: archived[key] for key in new if key in archived}):
-            raise PlanChanged(f"batch {batch} was to begin {', '.join(map(str, sorted(new)))} at offset 0")
+        starts = self._sink.archived()
+        if self._may_skip:
+            facts = self._cluster.facts(self._wanted, AWAY_S_MAX, lambda: self._is_ending)
+            starts = self._cluster.ends(facts).first
+        if self._begin({key: starts[key] for key in new if key in starts}):
+            raise PlanChanged(f"batch {batch} has new begins of {', '.join(map(str, sorted(new)))}")
 
     def _written(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the records of a batch, or the same ones as the data source `pykbroker` reads them."""

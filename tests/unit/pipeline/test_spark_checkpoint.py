@@ -205,6 +205,17 @@ def test_a_partition_that_was_read_before_goes_on_unless_a_left_batch_lacks_it(t
     assert begin(files, starts, archived) == NOTHING
 
 
+def test_a_query_that_may_skip_knows_the_begins_of_all_partitions(tmp_path: Path) -> None:
+    files, third = SparkFiles(tmp_path, 2, 2), TopicPartition("orders", 2)
+    starts = {ORDERS: 0, SECOND: 9, third: 8, USERS: 40}
+    found = begin_partitions(files.storage, starts, lambda: {third: 6}, may_skip=True)
+    assert found == BegunPartitions({third: 6}, {SECOND: 0, USERS: 40})
+    files = SparkFiles(tmp_path / "left", 2, 1)
+    files.put("offsets/1", 'v1\n{}\n{"orders":{"0":300,"1":5},"users":{"1":90}}')
+    found = begin_partitions(files.storage, {third: 8}, dict, may_skip=True)  # the others are hidden
+    assert found == BegunPartitions({}, {SECOND: 0, USERS: 0})
+
+
 def test_the_start_of_a_topic_is_noted_once(tmp_path: Path) -> None:
     files = SparkFiles(tmp_path, 2, 2)
     begin(files, {USERS: 40})

@@ -30,10 +30,14 @@ LOSS = "data may have been lost: set failOnDataLoss to false. Reason: "
 
 
 class ModelTopics:
-    """Topics, with the first and the next offset of each partition. It stands for the cluster of a job."""
+    """Topics, with the first and the next offset of each partition. It stands for the cluster of a job.
+
+    Those that are `hidden` are in no metadata, but their leaders have them.
+    """
 
     def __init__(self, **logs: tuple[int, int]) -> None:
         self.logs = {TopicPartition(name[:-1], int(name[-1])): ends for name, ends in logs.items()}
+        self.hidden: dict[TopicPartition, tuple[int, int]] = {}
 
     def facts(self, wanted: Callable[[str], bool], *_: object) -> ClusterFacts:
         """Return the wanted topics."""
@@ -92,11 +96,12 @@ class ModelQuery:
         begins = self._begins  # a query reads its checkpoint when it starts
         if begins is None:
             begins = by_partition(planned_ends(self._checkpoint, batch - 1)) if batch else {}
-        ranges = Ranges()
+        ranges, logs = Ranges(), self._topics.logs | self._topics.hidden
         for key, end in ends.items():
-            first = self._topics.logs[key][0] if key in self._topics.logs else end
+            is_lost = key not in logs or (batch > 0 and key not in begins and key in self._topics.hidden)
+            first = end if is_lost else logs[key][0]
             begin = begins.get(key, 0 if batch else first)
-            if self._fails_on_loss and begin < end and (begin < first or key not in self._topics.logs):
+            if self._fails_on_loss and begin < end and (begin < first or is_lost):
                 raise PySparkRuntimeError(f"{LOSS}{key} starts from {first} instead of {begin}.")
             ranges[key] = (max(begin, first), end)
         if self._fails_on_loss and (gone := begins.keys() - ends.keys()):

@@ -33,10 +33,10 @@ def grow(logs: dict[TopicPartition, tuple[int, int]], random: Random) -> None:
 def run_or_kill(lake: Archive, random: Random) -> bool:
     """Run, or end the process within the next batch or behind it. Return whether the run has ended by itself.
 
-    A partition that is archived may be hidden from the run, which may skip records then.
+    A partition may be hidden from the run, which may skip records then.
     """
-    logs, archived = lake.topics.logs, lake.sink.archived()
-    hidden = {key: logs.pop(key) for key in sorted(logs)[1:] if key in archived and random.random() < 0.2}
+    logs = lake.topics.logs
+    lake.topics.hidden = hidden = {key: logs.pop(key) for key in sorted(logs)[1:] if random.random() < 0.2}
     match random.choice(("whole", "in batch", "behind batch")):
         case "in batch":
             lake.sink.fails = Killed()
@@ -53,6 +53,7 @@ def run_or_kill(lake: Archive, random: Random) -> bool:
         lake.run(failOnDataLoss="false" if hidden or random.random() < 0.1 else "true")
         has_ended = not hidden
     logs |= hidden
+    lake.topics.hidden = {}
     lake.sink.fails = None
     vars(lake.sink).pop("write", None)
     return has_ended
