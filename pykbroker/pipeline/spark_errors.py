@@ -39,6 +39,7 @@ JVM_LOST = (
 ENDING_S_MAX = 2
 ADVICE = {
     "No space left on device": "make room, and start the job again",
+    "TimeoutException: Time": "no broker has answered, so see that they run, and start the job again",
     "Checksum error: ": "the file is damaged, so take it from a backup, or archive into a new directory",
 }
 """The advice about causes with a text."""

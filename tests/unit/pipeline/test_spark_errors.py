@@ -119,6 +119,14 @@ def test_a_full_disk_says_what_to_do() -> None:
     )
 
 
+def test_brokers_that_do_not_answer_come_with_what_to_do() -> None:
+    text = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listNodes"
+    assert sentence(Py4JError(text)) == (
+        "Spark has failed: TimeoutException: Timed out waiting for a node assignment. Call: listNodes: no broker has "
+        "answered, so see that they run, and start the job again"
+    )
+
+
 def test_a_file_with_another_checksum_says_what_to_do() -> None:
     text = "org.apache.hadoop.fs.ChecksumException: Checksum error: file:/lake/spark/offsets/3 at 0 exp: 7 got: 8"
     assert sentence(Py4JError(text)) == (
