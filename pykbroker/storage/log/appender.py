@@ -143,7 +143,7 @@ class LogAppender:
             raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch") from None
         if length + LENGTH_OVERHEAD != size:
             return self.append(single_batch(data), leader_epoch, now_ms, verification)
-        if size > self._at_once_bytes_max or count > self._at_once_records_max:
+        if self._at_once_bytes_max < size <= self._batch_bytes_max or count > self._at_once_records_max:
             raise LongWork
         if (
             magic != MAGIC
