@@ -127,7 +127,6 @@ class Broker:
         nursery.start_soon(parts.transactions.run)
         # A fenced broker fetches already, and one in controlled shutdown still does, so that no leader waits for it.
         nursery.start_soon(parts.replicas.fetchers.run)
-        nursery.start_soon(parts.isr_keeper.run, parts.replicas.all_online)
         nursery.start_soon(IsrChanges(parts.isr_keeper, parts.controller).run)
 
     def _directory_failures(self) -> DirectoryFailures:

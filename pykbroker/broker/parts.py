@@ -168,6 +168,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     states = DirectoryStates(places, current_config, lambda: image().features.level(METADATA_FEATURE))
     places.is_cordoned = states.is_cordoned
     replicas = new_replicas(config, places, configs, descriptors, links)
+    keeper = IsrKeeper(replicas.broker)
     heartbeat_s = config.broker_heartbeat_interval_ms / 1000
     registration_s_max = config.initial_broker_registration_timeout_ms / 1000
     incarnation_id = quorum.incarnation_id
@@ -198,9 +199,9 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         producer_ids=producer_ids,
         automatic_topics=AutomaticTopics(controller, images, world.ticks_ns, ongoing),
         replicas=replicas,
-        isr_keeper=IsrKeeper(replicas.broker),
+        isr_keeper=keeper,
         repairs=Repairs(replicas),
-        upkeep=Upkeep(replicas, opened, config, world.wall_ms),
+        upkeep=Upkeep(replicas, opened, config, world.wall_ms, partial(keeper.run, replicas.all_online)),
         cleaner=log_cleaner(replicas, world, current_config),
         scrubber=Scrubber(replicas.all_online, ScrubSettings.of(config)),
         groups=groups,

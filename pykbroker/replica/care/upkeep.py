@@ -24,8 +24,8 @@ COMMIT_INTERVAL_MS = 1000
 class Upkeep:
     """The tasks of the periodic work, each with its own interval. A failed log directory is skipped.
 
-    Opening and creating logs is retried every 5 s. With `pykbroker.flush.before.ack`, records that no client waits for
-    are flushed and committed every second.
+    Opening and creating logs is retried every 5 s. `check_followers` runs beside the other tasks. With
+    `pykbroker.flush.before.ack`, records that no client waits for are flushed and committed every second.
     """
 
     def __init__(
@@ -34,8 +34,10 @@ class Upkeep:
         directories: tuple[LogDirectory, ...],
         config: BrokerConfig,
         wall_ms: Callable[[], int],
+        check_followers: Callable[[], Awaitable[None]],
     ) -> None:
         self._replicas, self._directories, self._config, self._wall_ms = replicas, directories, config, wall_ms
+        self._check_followers = check_followers
         self._written: dict[str, dict[TopicPartition, int]] = {}
 
     async def run(self) -> None:
@@ -45,6 +47,7 @@ class Upkeep:
             nursery.start_soon(self._every, checkpoint_ms, self._checkpoint)
             nursery.start_soon(self._every, self._config.log_retention_check_interval_ms, self._retain)
             nursery.start_soon(self._retry_unopened)
+            nursery.start_soon(self._check_followers)
             if self._config.pykbroker_flush_before_ack:
                 nursery.start_soon(self._every, COMMIT_INTERVAL_MS, self._commit)
 

@@ -179,7 +179,7 @@ async def test_retention_continues_with_other_logs_after_one_cannot_delete_segme
             return partitions
 
     monkeypatch.setattr(Log, "retain", refuse)
-    upkeep = Upkeep(Replicas(), (directory,), None, lambda: NOW)  # type: ignore[arg-type]
+    upkeep = Upkeep(Replicas(), (directory,), None, lambda: NOW, trio.sleep_forever)  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING):
         await upkeep._retain(directory)
     starts = [one.log and one.log.log_start_offset for one in partitions]
@@ -205,7 +205,7 @@ async def test_no_segment_is_deleted_before_a_checkpoint_contains_the_log(
 
     tmp_root = Path(partition.directory.path)
     monkeypatch.setattr(Log, "retain", telling)
-    await Upkeep(Replicas(), (partition.directory,), None, lambda: NOW)._retain(partition.directory)  # type: ignore[arg-type]
+    await Upkeep(Replicas(), (partition.directory,), None, lambda: NOW, trio.sleep_forever)._retain(partition.directory)  # type: ignore[arg-type]
     assert checkpointed == [0]
 
 
