@@ -30,12 +30,15 @@ def written_files(
     are like topic=orders/date=2026-11-24/part-0.parquet. `columns` are those of the files in Spark's DDL. Without them
     the records have no checksum.
     """
+    names = {size: name for name, size in sizes.items()}
+    by_size = len(names) == len(sizes)  # a group by a number takes a third less time than one by a path
     rows = spark.read.schema(columns or OFFSETS).parquet(*(literal(each) for each in paths))
     if columns:
         rows = rows.withColumn(TIME_COLUMN, time_of(rows))
-    found = rows.groupBy("_metadata.file_path", "partition").agg(*range_columns(has_checksum=bool(columns)))
+    file = "_metadata.file_size" if by_size else "_metadata.file_path"
+    found = rows.groupBy(file, "partition").agg(*range_columns(has_checksum=bool(columns)))
     partitions: dict[str, list[PartitionContent]] = {}
-    for path, *content in sorted(found.collect()):
-        name = "/".join(unquote(path).split("/")[-PLACES:])
+    for key, *content in sorted(found.collect()):
+        name = names.get(key, "") if by_size else "/".join(unquote(key).split("/")[-PLACES:])
         partitions.setdefault(name, []).append(PartitionContent(*content))
     return {name: ArchivedFile(size, partitions.get(name, [])) for name, size in sizes.items()}

@@ -1,0 +1,34 @@
+"""A test of the content of written files, which is grouped by their sizes, or by their paths if two sizes are equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, PartitionContent
+from pykbroker.pipeline.jobs.written_files import written_files
+from tests.interop.pipeline.marks import spark_marks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = spark_marks()
+
+
+@pytest.mark.parametrize("counts", [(3, 2000), (3, 3, 2000)], ids=["sizes differ", "sizes are equal"])
+def test_each_file_has_its_own_content(spark: SparkSession, tmp_path: Path, counts: tuple[int, ...]) -> None:
+    sizes, expected = {}, {}
+    for number, count in enumerate(counts):
+        name = f"topic=a b/date=2026-11-24/part-{number}.parquet"
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = {"partition": [7] * count, "offset": list(range(count))}
+        parquet.write_table(pa.table(rows, pa.schema([("partition", pa.int32()), ("offset", pa.int64())])), path)
+        sizes[name] = path.stat().st_size
+        expected[name] = ArchivedFile(sizes[name], [PartitionContent(7, 0, count - 1, count)])
+    assert len(set(sizes.values())) == len(set(counts))
+    assert written_files(spark, [str(tmp_path)], sizes, "") == expected
