@@ -10,8 +10,8 @@ import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import LogEnds
-from pykbroker.pipeline.errors import RecordsLost
-from pykbroker.pipeline.jobs.archive import HIDDEN_MAX
+from pykbroker.pipeline.errors import PipelineError, RecordsLost
+from pykbroker.pipeline.jobs.archive import HIDDEN_MAX, IDLE_RUNS_MAX
 from pykbroker.pipeline.spark_offsets import merged_ends
 from tests.unit.pipeline.jobs.archive_model import KINDS, ORDERS, OTHER, SECOND, Archive, Killed, ModelSink, new_archive
 from tests.unit.pipeline.jobs.spark_model import ModelTopics, plan
@@ -129,6 +129,20 @@ def test_a_partition_that_is_hidden_from_batch_after_batch_is_lost(lake: Archive
     else:
         job.run()
         assert lake.sink.offsets(SECOND) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("hidden", [SECOND, OTHER])
+def test_a_run_that_may_skip_ends_though_a_partition_stays_hidden(lake: Archive, hidden: TopicPartition) -> None:
+    """The jobs see it in the metadata of other brokers, and each of their batches lacks it."""
+    lake.topics.logs = {ORDERS: (0, 5), hidden: (0, 3)}
+    lake.run()
+    lake.topics.logs = {ORDERS: (0, 6)}
+    job = lake.job(failOnDataLoss="false")
+    vars(job)["_cluster"] = ModelTopics(**{"orders0": (0, 6), f"{hidden.topic}{hidden.partition}": (0, 4)})
+    text = f"{hidden} is read up to offset 3 of 4. Start the job again"
+    with pytest.raises(PipelineError, match=text):
+        job.run()
+    assert len(lake.sink.batches) == 1 + IDLE_RUNS_MAX + 1
 
 
 @pytest.mark.parametrize("fails", ["true", "false"])
