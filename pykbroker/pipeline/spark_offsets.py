@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -62,16 +63,21 @@ def planned_ends(checkpoint: Storage, batch: int, *, or_start: bool = False) -> 
 
 
 def planned_starts(checkpoint: Storage, batch: int) -> Ends:
-    """Return the offsets at which a batch begins, as far as it goes on with an earlier one or the start of the query.
+    """Return the offsets at which a batch begins: the ends of the one before it, or the start of the query.
 
     A partition that is new in the batch is left out.
     """
     if batch:
-        return planned_ends(checkpoint, batch - 1)
-    name = f"{SPARK}/{FIRST_OFFSETS}"
-    text = checkpoint.read(name).decode(errors="replace").rpartition("\n")[2]  # behind the version of the file
+        return planned_ends(checkpoint, batch - 1, or_start=True)
+    starts: Ends | None = _position(checkpoint, f"{SPARK}/offsets/0").get(STARTING)  # of the connector "python"
+    return _position(checkpoint, f"{SPARK}/{FIRST_OFFSETS}") if starts is None else starts
+
+
+def _position(checkpoint: Storage, name: str) -> dict[str, dict[str, Any]]:
+    """Return the last line of a file of offsets. Raise StateConflict if it is damaged."""
+    text = checkpoint.read(name).decode(errors="replace").rpartition("\n")[2]
     try:
-        return msgspec.json.decode(text, type=Ends)
+        return msgspec.json.decode(text, type=dict[str, dict[str, Any]])
     except msgspec.MsgspecError as error:
         raise StateConflict(f"{checkpoint.directory}/{name} is damaged: {error}") from None
 

@@ -442,9 +442,9 @@ class ArchiveJob:
         assert self._manifest is not None, "a query runs after its manifest is written"
         facts = self._cluster.facts(self._wanted, AWAY_S_MAX, lambda: self._is_ending)
         self._manifest = remember_topics(self._checkpoint, self._manifest, facts.topic_ids)
-        if not self._may_skip or not batch:
+        if not self._may_skip:
             return []
-        found = skipped_ranges(self._planned(batch - 1), ends, self._cluster.ends(facts).first)
+        found = skipped_ranges(planned_starts(self._checkpoint, batch), ends, self._cluster.ends(facts).first)
         return before_records(found, firsts)
 
     def _explained(self, error: Exception) -> PipelineError:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds
 from pykbroker.pipeline.source.offset_json import OffsetMap, nested_of
+from pykbroker.pipeline.source.stream_offsets import STARTING
 from pykbroker.pipeline.spark_offsets import by_partition, last_done, left_batch, planned_ends, reached
 from pykbroker.pipeline.storage import Storage
 
@@ -92,11 +93,13 @@ class ModelQuery:
         """Do nothing: no thread runs between two calls."""
 
     def _run(self, batch: int, ends: OffsetMap) -> None:
-        plan(self._checkpoint, batch, ends)
+        logs = self._topics.logs | self._topics.hidden
+        if left_batch(self._checkpoint) != batch:
+            plan(self._checkpoint, batch, ends, {key: logs[key][0] for key in ends} if not batch else {}, self._kind)
         begins = self._begins  # a query reads its checkpoint when it starts
         if begins is None:
-            begins = by_partition(planned_ends(self._checkpoint, batch - 1)) if batch else {}
-        ranges, logs = Ranges(), self._topics.logs | self._topics.hidden
+            begins = by_partition(planned_ends(self._checkpoint, batch - 1, or_start=True)) if batch else {}
+        ranges = Ranges()
         for key, end in ends.items():
             is_lost = key not in logs or (batch > 0 and key not in begins and key in self._topics.hidden)
             first = end if is_lost else logs[key][0]
@@ -111,8 +114,12 @@ class ModelQuery:
         self._begins = ends
 
 
-def plan(checkpoint: Storage, batch: int, ends: OffsetMap) -> None:
-    """Write the ends of a batch to Spark's checkpoint."""
+def plan(checkpoint: Storage, batch: int, ends: OffsetMap, starts: OffsetMap | None = None, kind: Kind = "jvm") -> None:
+    """Write the ends of a batch to Spark's checkpoint, and the offsets at which the first one starts."""
+    position: dict[str, Any] = nested_of(ends)
     checkpoint.write("spark/metadata", b'{"id":"0"}')
-    checkpoint.write("spark/sources/0/0", b'\0v1\n{"orders":{"0":0}}')
-    checkpoint.write(f"spark/offsets/{batch}", f'v1\n{{"conf":{{}}}}\n{json.dumps(nested_of(ends))}'.encode())
+    if starts and kind == "jvm":
+        checkpoint.write("spark/sources/0/0", f"\0v1\n{json.dumps(nested_of(starts))}".encode())
+    elif starts:
+        position = {STARTING: nested_of(starts)} | (position if ends != starts else {})
+    checkpoint.write(f"spark/offsets/{batch}", f'v1\n{{"conf":{{}}}}\n{json.dumps(position)}'.encode())

@@ -373,3 +373,19 @@ def test_the_model_finds_a_planted_bug(
     assert lake.sink.offsets(SECOND) == []
     assert last_done(lake.checkpoint) is not None
     assert planned_ends(lake.checkpoint, 1) == {"orders": {"0": 8}}
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_what_a_log_loses_behind_the_start_of_the_query_is_named(lake: Archive, is_left: bool) -> None:
+    """The first batch was left, or there was nothing to read. The connector "python" notes the start alone then."""
+    if is_left:
+        lake.kill_in_batch()
+    else:
+        lake.topics.logs = {ORDERS: (0, 0)}
+        lake.run()
+    lake.topics.logs = {ORDERS: (2, 5)}
+    job = lake.job(failOnDataLoss="false")
+    job.run()
+    assert lake.sink.offsets(ORDERS) == [2, 3, 4]
+    skipped = [each.sentence() for each in job.skipped]
+    assert skipped == ["orders-0: the topic had deleted the offsets 0 to 1 before they were archived"]
