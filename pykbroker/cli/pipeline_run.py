@@ -244,14 +244,23 @@ def run_job(
 
 
 def _run(settings: SessionSettings, job: Callable[..., JobReport], signals: Sequence[int]) -> JobReport:
-    """Open a session, and run a job unless a signal has come meanwhile. Python ignores what a finalizer raises."""
+    """Open a session, and run a job unless a signal has come meanwhile. Python ignores what a finalizer raises.
+
+    A signal while the session closes ends that alone.
+    """
     from pykbroker.pipeline.session import pipeline_session
 
-    with pipeline_session(settings, say) as session:
-        silence_accumulators()
-        if signals:
-            raise KeyboardInterrupt
-        return job(session, say)
+    reports: list[JobReport] = []
+    try:
+        with pipeline_session(settings, say) as session:
+            silence_accumulators()
+            if signals:
+                raise KeyboardInterrupt
+            reports.append(job(session, say))
+    except (Exception, KeyboardInterrupt):
+        if not reports or not signals:
+            raise
+    return reports[0]
 
 
 def failed(error: str) -> click.ClickException:

@@ -251,6 +251,22 @@ def test_a_signal_after_the_end_of_a_job_has_no_effect(calls: Calls) -> None:
             signal.signal(number, handler)
 
 
+@pytest.mark.parametrize("losses", [[], ["one"]])
+def test_a_signal_while_the_session_closes_keeps_the_report(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, losses: list[str]
+) -> None:
+    @contextmanager
+    def closing(_: SessionSettings, __: object) -> Iterator[str]:
+        yield "session"
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(session, "pipeline_session", closing)
+    calls.job = lambda: JobReport("fake", losses=losses)
+    result = run("verify", "--topics", "a", "--from", "/lake", "--json")
+    assert (result.exit_code, result.stderr) == (3 if losses else 0, "some progress\n")
+    assert json.loads(result.stdout)["losses"] == losses
+
+
 def test_an_error_after_a_signal_is_an_interruption(calls: Calls) -> None:
     """A signal to the process group ends the JVM of Spark, too."""
 
