@@ -112,7 +112,7 @@ def require_whole(checkpoint: Storage, connector: str) -> None:
 class BegunPartitions(NamedTuple):
     """The offsets at which partitions begin that the last batch which is done does not have.
 
-    Those in `resumed` go on behind an earlier batch, and those in `new` are of new topics.
+    Those in `resumed` go on behind an earlier batch, and those in `new` were in none.
     """
 
     resumed: dict[TopicPartition, int]
@@ -125,6 +125,7 @@ def begin_partitions(
     archived: Callable[[], Mapping[TopicPartition, int]],
     *,
     may_skip: bool = False,
+    is_lost: bool = False,
 ) -> BegunPartitions:
     """Note where partitions begin that the last batch which is done does not have. Return what was noted.
 
@@ -135,7 +136,8 @@ def begin_partitions(
     reads the file again when a query starts.
 
     A query that `may_skip` leaves out of a batch what a broker with old metadata hides while it looks for the starts of
-    new partitions. All of them are noted then: those of known topics at 0, and those without a start, too.
+    new partitions. All of them are noted then: those of known topics at 0, and those without a start, too. Another
+    query takes what is hidden for lost records: `is_lost` notes new partitions of known topics at 0 once there are any.
 
     While a batch is left, its partitions alone are noted: it would seem to have lost the others. That the batch before
     is done is durable first, since it could not be repeated with other partitions.
@@ -154,7 +156,7 @@ def begin_partitions(
     topics = {key.topic for key in (*known, *before)}
     resumed = {key: before[key] for key in lacking if before.get(key)}
     new = {key: offset for key, offset in lacking.items() if key.topic not in topics}
-    if may_skip:
+    if may_skip or is_lost:
         new = dict.fromkeys(lacking.keys() - resumed.keys(), 0) | new
     if resumed or new:
         _add(checkpoint, done, resumed | new)

@@ -279,22 +279,24 @@ class ArchiveJob:
             except PlanChanged:
                 continue
             except RecordsLost:
-                if not self._begin(self._cluster.ends(self._cluster.facts(self._wanted)).first):
+                if not self._begin(self._cluster.ends(self._cluster.facts(self._wanted)).first, is_lost=True):
                     raise
             else:
                 return
 
-    def _begin(self, starts: Mapping[TopicPartition, int]) -> bool:
+    def _begin(self, starts: Mapping[TopicPartition, int], *, is_lost: bool = False) -> bool:
         """Note where partitions begin that the next batch would begin elsewhere. Return whether there are some.
 
-        `starts` are those of existing logs.
+        `starts` are those of existing logs. `is_lost`: Spark takes records of the batch for lost ones.
         """
         existing = [key for key in starts if self._hidden[key] < HIDDEN_MAX]
         kept = keep_partitions(self._checkpoint, existing)
         self._hidden.update(kept.keys())
         for key, offset in sorted(kept.items()):
             self._say(f"{self._job}: {key} is not in the plan of the next batch, and stays at offset {offset} there")
-        resumed, new = begin_partitions(self._checkpoint, starts, self._sink.archived, may_skip=self._may_skip)
+        resumed, new = begin_partitions(
+            self._checkpoint, starts, self._sink.archived, may_skip=self._may_skip, is_lost=is_lost
+        )
         for key, offset in sorted(resumed.items()):
             self._say(f"{self._job}: {key} goes on at offset {offset}, up to which it was archived before")
         for key, offset in sorted(new.items()):

@@ -104,6 +104,31 @@ def test_a_left_batch_that_old_metadata_hides_a_partition_from_stops_no_archive(
     assert "archive: orders-1 is not in the plan of the next batch, and stays at offset 3 there" in lake.lines
 
 
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_new_partition_whose_start_spark_does_not_find_is_not_lost(lake: Archive, first: int) -> None:
+    """A broker with old metadata hides it while Spark looks for its start. What its log has deleted is lost."""
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 6), orders1=(0, 4))
+    lake.kill_in_batch()
+    job, write = lake.job(), lake.sink.write
+    vars(job)["_cluster"] = ModelTopics(orders0=(0, 6), orders1=(first, 4))
+    logs, lake.topics.logs, lake.topics.hidden = {ORDERS: (0, 6)}, {ORDERS: (0, 6)}, {SECOND: (first, 4)}
+
+    def written(*arguments: Any) -> int:
+        lake.topics.logs = logs | lake.topics.hidden
+        return write(*arguments)
+
+    vars(lake.sink)["write"] = written
+    if first:
+        with pytest.raises(RecordsLost, match="orders-1: the offsets 0 to 1 are deleted, and the log begins at 2"):
+            job.run()
+    else:
+        job.run()
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(SECOND)) == (
+        (list(range(5)), []) if first else (list(range(6)), list(range(4)))
+    )
+
+
 @pytest.mark.parametrize("hidden", [1, HIDDEN_MAX, HIDDEN_MAX + 1])
 def test_a_partition_that_is_hidden_from_batch_after_batch_is_lost(lake: Archive, hidden: int) -> None:
     """The jobs see it in the metadata of other brokers."""
