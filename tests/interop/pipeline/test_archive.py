@@ -271,10 +271,10 @@ def test_a_partition_that_a_batch_within_a_run_lacks_goes_on(
     plan.with_name(".0.crc").unlink()
     formats.feed(topic, numbers(10, 15), 1)
 
-    def late(job: ArchiveJob, starts: Any) -> bool:
+    def late(job: ArchiveJob, starts: Any, **options: Any) -> bool:
         """Begin no partition before the first query."""
         calls.append(1)
-        return len(calls) > 2 and begin(job, starts)
+        return len(calls) > 2 and begin(job, starts, **options)
 
     monkeypatch.setattr(ArchiveJob, "_begin", late)
     assert archives.archive(archives.source(topic), place, format="iceberg").figures["records"] == 5
