@@ -57,7 +57,8 @@ class KafkaProducer:
             settings = producer_settings(producer_settings_of(self.config, configs))
         partitioner = self.config["partitioner"]
         self._partitioner = None if type(partitioner) in OWN_PARTITIONERS else partitioner
-        self._has_producer_id = False
+        self._init: CallResult | None = None
+        """The result of the last call of `init_transactions`."""
         self._serialize_key = serializer_of("key_serializer", self.config["key_serializer"])
         self._serialize_value = serializer_of("value_serializer", self.config["value_serializer"])
         self._producer = ThreadedProducer(str(self.config["client_id"]), settings)
@@ -169,9 +170,14 @@ class KafkaProducer:
         This and all calls for transactions raise IllegalStateError in the wrong order, KafkaTimeoutError after
         `max_block_ms`, and the broker's error if the transaction or the producer has failed.
         """
-        if not self._has_producer_id:
-            self._call(TransactionManager.init)
-            self._has_producer_id = True
+        found = self._init
+        if found is None or not found.is_acknowledged or found.error is not None:
+            self._call(self._request_producer_id)
+
+    def _request_producer_id(self, manager: TransactionManager) -> CallResult:
+        """Keep the result in the background thread. Ctrl-C could part it from a note that the caller's thread makes."""
+        self._init = manager.init()
+        return self._init
 
     def begin_transaction(self) -> None:
         """Begin a transaction. All records that are sent before its end are part of it."""

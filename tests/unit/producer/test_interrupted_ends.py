@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -132,6 +134,24 @@ def test_transactions_on_asyncio(step: str) -> None:
         transactions.check()
 
     run_asyncio(test, **TRANSACTIONAL)
+
+
+def test_init_transactions_of_the_drop_in() -> None:
+    for each in each_interrupt(ERRORS, *CLIENT):
+        with sync_face("drop-in", **TRANSACTIONAL) as face:
+            assert face.drop_in is not None
+            init = face.drop_in.init_transactions
+            drive(face.attempt(partial(call, init), each))
+            init()
+            drive(face.begin())
+            face.sent.append(face.send())
+            init()  # which does nothing
+            drive(face.commit())
+
+
+async def call(function: Callable[[], None]) -> None:
+    """Call a function as a coroutine that never waits."""
+    function()
 
 
 # ---- close
