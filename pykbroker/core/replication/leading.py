@@ -73,27 +73,32 @@ class Leading:
         self._note_isr()
 
     def apply(self, placed: PartitionImage) -> bool:
-        """Apply metadata of the same leader epoch, unless it is not newer. Return whether it commits `pending`.
+        """Apply metadata of the same leader epoch, unless it is older. Return whether it commits `pending`.
 
-        New metadata ends a pending change: it may arrive before the controller's answer, which then has no effect. The
-        caller then refreshes the limit of the high watermark.
+        New metadata ends a pending change: it may arrive before the controller's answer, which then has no effect. If
+        the answer was first, the metadata has its partition epoch, and what the answer lacks: the replicas, and the end
+        of a reassignment. The caller then refreshes the limit of the high watermark.
         """
-        if placed.partition_epoch <= self.partition_epoch:
+        if placed.partition_epoch < self.partition_epoch:
             return False
-        pending = self.pending
+        is_known, pending = placed.partition_epoch == self.partition_epoch, self.pending
         self.followers = {
             broker_id: self.followers.get(broker_id) or FollowerState(LONG_AGO_MS)
             for broker_id in placed.replicas
             if broker_id != self._node_id
         }
+        if is_known:
+            self._place(placed, pending, self._barred)
+            return False
         self._place(placed)
         return pending is not None and set(placed.isr) == set(pending.members)
 
-    def _place(self, placed: PartitionImage) -> None:
+    def _place(
+        self, placed: PartitionImage, pending: IsrChange | None = None, barred: frozenset[int] = frozenset()
+    ) -> None:
         self.partition_epoch, self.isr = placed.partition_epoch, placed.isr
-        self.pending: IsrChange | None = None
+        self.pending, self._barred = pending, barred
         self._placed = placed
-        self._barred: frozenset[int] = frozenset()
         self.replication_factor = len(placed.replicas) - len(placed.adding)
         self.is_reassigning = bool(placed.adding or placed.removing)
         self._note_isr()

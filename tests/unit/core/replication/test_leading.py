@@ -11,6 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.transactions import OpenTransactions
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.following import Following
+from pykbroker.core.replication.isr_change import IsrAnswer
 from pykbroker.core.replication.leading import Leading
 from pykbroker.core.replication.role import Role, require_leading
 from wire.error_codes import ErrorCode
@@ -144,3 +145,17 @@ def test_a_leader_knows_whether_its_isr_lacks_replicas(
     assert leading.is_at_min_isr == (isr_size == min(min_isr, replica_count))
     assert leading.is_under_min_isr == (isr_size < min(min_isr, replica_count))
     assert leading.is_reassigning == bool(adding)
+
+
+def test_metadata_that_follows_its_answer_ends_a_reassignment_and_no_later_change() -> None:
+    active = {1: 10, 2: 20, 3: 30}
+    leading = Leading(1, PartitionImage((1, 2, 3), (1, 2), 1, 5, 7, adding=(3,)), 0, 0)
+    leading.followers[3].note_fetch(0, 0, 0, 30, 0)
+    change = leading.grown(3, 0, active, 10)
+    assert change is not None
+    leading.settle(change, IsrAnswer(ErrorCode.NONE, 5, 8, (1, 2, 3)))
+    assert (leading.is_reassigning, leading.replication_factor) == (True, 2)
+    later = leading.shrunk(1, 1000, 100, 10)
+    assert not leading.apply(PartitionImage((1, 2, 3), (1, 2, 3), 1, 5, 8))
+    assert (leading.is_reassigning, leading.replication_factor) == (False, 3)
+    assert leading.pending is later is not None
