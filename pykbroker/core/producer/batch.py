@@ -172,7 +172,12 @@ class ProducerBatch:
         return index
 
     def append_columns(
-        self, values: Sequence[Buffer | None], keys: Sequence[Buffer | None] | None, timestamp: int, size: int
+        self,
+        values: Sequence[Buffer | None],
+        keys: Sequence[Buffer | None] | None,
+        headers: Sequence[Headers] | None,
+        timestamp: int,
+        size: int,
     ) -> None:
         """Append records that have one timestamp.
 
@@ -189,8 +194,10 @@ class ProducerBatch:
                 if self._keys is None:
                     self._keys = [None] * index
                 self._keys += [None] * len(values) if keys is None else keys
-            if self._headers is not None:
-                self._headers += [()] * len(values)
+            if headers is not None or self._headers is not None:
+                if self._headers is None:
+                    self._headers = [()] * index
+                self._headers += [()] * len(values) if headers is None else headers
         except BaseException:
             self._cut()
             raise

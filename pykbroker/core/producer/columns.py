@@ -13,6 +13,7 @@ from pykbroker.core.producer.batch import (
     SMALL_BYTES_MAX,
     SMALL_OVERHEAD_BYTES,
     ProducerBatch,
+    headers_bytes_max,
     record_bytes_max,
 )
 from wire.declare import Buffer
@@ -24,9 +25,9 @@ _BYTES_OR_NULL = frozenset({bytes, type(None)})
 class Columns:
     """Rows that become records. Batches take runs of rows, without a call for each row.
 
-    A timestamp in ms since 1970 applies to all rows, unless there is a column of timestamps. Rows with headers or with
-    timestamps of their own are appended one by one. Raise ValueError if columns differ in length, and TypeError if a
-    key or a value is neither bytes nor null.
+    A timestamp in ms since 1970 applies to all rows, unless there is a column of timestamps. Rows with timestamps of
+    their own are appended one by one. Raise ValueError if columns differ in length, and TypeError if a key or a value
+    is neither bytes nor null.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Columns:
         timestamps: Sequence[int] | int,
     ) -> None:
         self.values, self.keys = as_bytes("values", values), None if keys is None else as_bytes("keys", keys)
-        self._headers = headers
+        self._headers = headers if headers is not None and any(headers) else None
         self._timestamp = timestamps if isinstance(timestamps, int) else 0
         self._timestamps = None if isinstance(timestamps, int) else timestamps
         for name, column in (("keys", keys), ("headers", headers), ("timestamps", self._timestamps)):
@@ -46,10 +47,12 @@ class Columns:
         self._sizes = lengths(self.values)
         if self.keys is not None:
             self._sizes = list(map(int.__add__, self._sizes, lengths(self.keys)))
-        self.row_bytes_max = max(self._sizes, default=0)
-        """The bytes of key and value in the largest row."""
-        self._overhead = OVERHEAD_BYTES if self.row_bytes_max > SMALL_BYTES_MAX else SMALL_OVERHEAD_BYTES
-        self._are_equal = self._sizes.count(self.row_bytes_max) == len(self._sizes)
+        if self._headers is not None:
+            self._sizes = list(map(int.__add__, self._sizes, map(headers_bytes_max, self._headers)))
+        self._row_bytes_max = max(self._sizes, default=0)
+        """The bytes of key, value and headers in the largest row."""
+        self._overhead = OVERHEAD_BYTES if self._row_bytes_max > SMALL_BYTES_MAX else SMALL_OVERHEAD_BYTES
+        self._are_equal = self._sizes.count(self._row_bytes_max) == len(self._sizes)
         self._ends: list[int] | None = None if self._are_equal else list(accumulate(self._sizes))
         """The bytes of all rows up to and including each row, if the sizes differ."""
 
@@ -70,9 +73,7 @@ class Columns:
 
     def largest_row(self) -> int:
         """Return the row with the most bytes."""
-        if self._headers is None:
-            return self._sizes.index(self.row_bytes_max)
-        return max(range(len(self)), key=self.record_bytes_max)
+        return self._sizes.index(self._row_bytes_max)
 
     def take(self, rows: Sequence[int]) -> Columns:
         """Return these rows as columns of their own."""
@@ -86,14 +87,15 @@ class Columns:
 
     def append_to(self, batch: ProducerBatch, start: int) -> int:
         """Append rows from `start` on while the batch has room. Return the first row that was not appended."""
-        if self._headers is not None or self._timestamps is not None:
+        if self._timestamps is not None:
             return self._append_singly(batch, start)
         overhead = self._overhead + batch.stamp_bytes(self._timestamp)
         end = start if batch.is_closed else self._last_that_fits(batch, start, overhead)
         if end > start:
             size = self.bytes_of(start, end) + overhead * (end - start)
             keys = None if self.keys is None else self.keys[start:end]
-            batch.append_columns(self.values[start:end], keys, self._timestamp, size)
+            headers = None if self._headers is None else self._headers[start:end]
+            batch.append_columns(self.values[start:end], keys, headers, self._timestamp, size)
         return end
 
     def _last_that_fits(self, batch: ProducerBatch, start: int, overhead: int) -> int:
@@ -101,7 +103,7 @@ class Columns:
         room = min(batch.reserved, batch.bytes_max) - batch.size
         most = min(len(self), start + RECORDS_MAX - batch.count)
         if self._ends is None:
-            end = min(most, start + max(0, room) // (self.row_bytes_max + overhead))
+            end = min(most, start + max(0, room) // (self._row_bytes_max + overhead))
         else:
             ends, room = self._ends, room + self._ends[start] - self._sizes[start]
             end = bisect_right(range(most), room, lo=start, key=lambda row: ends[row] + overhead * (row - start + 1))
@@ -110,9 +112,9 @@ class Columns:
         return end
 
     def bytes_of(self, start: int, end: int) -> int:
-        """Return the bytes of keys and values in the rows from `start` to `end`."""
+        """Return the bytes of keys, values and headers in the rows from `start` to `end`."""
         if self._ends is None:
-            return self.row_bytes_max * (end - start)
+            return self._row_bytes_max * (end - start)
         return self._ends[end - 1] - self._ends[start] + self._sizes[start]
 
     def _append_singly(self, batch: ProducerBatch, start: int) -> int:

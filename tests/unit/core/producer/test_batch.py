@@ -99,7 +99,7 @@ def test_the_first_record_may_exceed_the_size_of_a_batch() -> None:
 
 def test_a_batch_has_a_maximum_number_of_records() -> None:
     batch = batch_of((None, b"", (), 7))
-    batch.append_columns([b""] * (RECORDS_MAX - 2), None, 7, 0)
+    batch.append_columns([b""] * (RECORDS_MAX - 2), None, None, 7, 0)
     assert not batch.is_full
     assert batch.try_append(None, b"", (), 7) == RECORDS_MAX - 1
     assert batch.is_full
@@ -141,16 +141,24 @@ def test_a_refused_record_changes_nothing() -> None:
 
 def test_columns_follow_records_that_have_keys_and_headers() -> None:
     batch = batch_of((b"key", b"value", (("header", b"1"),), 5))
-    batch.append_columns([b"a", b"b"], None, 6, 100)
-    batch.append_columns([b"c"], [b"k"], 6, 100)
+    batch.append_columns([b"a", b"b"], None, None, 6, 100)
+    batch.append_columns([b"c"], [b"k"], None, 6, 100)
     assert batch.try_append(None, None, (), 5) == 4
+    batch.append_columns([b"d"], None, [(("h", None),)], 5, 100)
     assert rows_of(batch) == [
         (b"key", b"value", (("header", b"1"),), 5),
         (None, b"a", (), 6),
         (None, b"b", (), 6),
         (b"k", b"c", (), 6),
         (None, None, (), 5),
+        (None, b"d", (("h", None),), 5),
     ]
+
+
+def test_columns_bring_the_first_headers_of_a_batch() -> None:
+    batch = batch_of((None, b"a", (), 5))
+    batch.append_columns([b"b", b"c"], None, [(("h", b"1"),), ()], 5, 100)
+    assert rows_of(batch) == [(None, b"a", (), 5), (None, b"b", (("h", b"1"),), 5), (None, b"c", (), 5)]
 
 
 @pytest.mark.parametrize("codec", Codec)
