@@ -185,7 +185,7 @@ def producer_settings_of(configs: Mapping[str, Any], given: Mapping[str, Any]) -
     for name in ("key_serializer", "value_serializer", "partitioner", "metrics_enabled"):
         del settings[name]
     settings["retries"] = INT32_MAX if settings["retries"] == math.inf else settings["retries"]
-    for name in ("enable_idempotence", "acks", "delivery_timeout_ms"):
+    for name in ("enable_idempotence", "acks", "delivery_timeout_ms", "batch_size"):
         if name not in given:
             del settings[name]
     in_flight = settings["max_in_flight_requests_per_connection"]

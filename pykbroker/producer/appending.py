@@ -143,10 +143,11 @@ def _append_rows(
     ticket: MemoryTicket | None = None
     try:
         while (appended := front.append_columns(topic, partition, columns, start, ticket)) is None:
-            if front.find(topic, partition) is None:
+            found = front.find(topic, partition)
+            if found is None:
                 yield TopicWait(topic, partition)
             else:
-                ticket = front.ticket(columns.record_bytes_max(start))
+                ticket = front.ticket_for_columns(found, partition, columns, start)
                 yield MemoryWait(ticket)
         front.leave_line(ticket)
     except BaseException:

@@ -152,8 +152,15 @@ class Front:
         return found
 
     def ticket(self, size: int) -> MemoryTicket:
-        """Return a ticket for the memory of a batch with one record of `size` bytes, which is not in line yet."""
+        """Return a ticket for the memory of a batch that is opened for `size` bytes, which is not in line yet."""
         return MemoryTicket(self._shell.accumulator.memory_for(size), int)
+
+    def ticket_for_columns(
+        self, topic: TopicIntake, partition: int | None, columns: Columns, start: int
+    ) -> MemoryTicket:
+        """Return a ticket for the memory of a batch that is opened for rows from `start` on, as `ticket` does."""
+        with self._shell.lock:
+            return self.ticket(self._intake.batch_bytes(topic, partition, columns, start))
 
     def leave_line(self, ticket: MemoryTicket | None) -> None:
         """Return the memory of a ticket that no batch has taken."""

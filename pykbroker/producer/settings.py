@@ -19,7 +19,7 @@ from pykbroker.client.settings import (
     check_interceptors,
     settings,
 )
-from pykbroker.core.producer.accumulator import BatchSettings
+from pykbroker.core.producer.accumulator import BatchSettings, large_batch_bytes
 from pykbroker.core.producer.sender import SendSettings
 from pykbroker.producer.interceptors import PRODUCER_METHODS
 from wire.records.compression import LEVEL_DEFAULT, LEVELS, Codec
@@ -40,7 +40,7 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
     enable_idempotence: bool | None = None
     retries: Annotated[int, Meta(ge=0, le=INT32_MAX)] | None = None
     max_in_flight_requests_per_connection: Annotated[int, Meta(ge=1)] | None = None
-    batch_size: AnyBytes = 16_384
+    batch_size: AnyBytes | None = None
     linger_ms: Annotated[float, Meta(ge=0, le=INT64_MAX)] = 5
     buffer_memory: Annotated[int, Meta(ge=1)] = 32 << 20
     max_block_ms: Annotated[int, Meta(ge=0)] = 60_000
@@ -94,10 +94,21 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
             return f"max_in_flight_requests_per_connection={self.in_flight_max}"
         return None
 
+    @property
+    def batch_bytes(self) -> int:
+        """Return the bytes that fill a batch. Rows of `send_many` may share a larger one if `batch_size` is not set."""
+        return BatchSettings().batch_bytes if self.batch_size is None else self.batch_size
+
     def batches(self) -> BatchSettings:
         """Return the settings of batches."""
+        large = large_batch_bytes(self.max_request_size, self.buffer_memory) if self.batch_size is None else 0
         return BatchSettings(
-            self.batch_size, self.linger_ms, self.delivery_ms, CODECS[self.compression_type], self.compression_level
+            self.batch_bytes,
+            self.linger_ms,
+            self.delivery_ms,
+            CODECS[self.compression_type],
+            self.compression_level,
+            large,
         )
 
     def sending(self) -> SendSettings:
@@ -121,9 +132,9 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
             raise InvalidSetting(f"{conflict} contradicts {wants}, which needs acks='all' and retries")
         if self.transactional_id is not None and self.enable_idempotence is False:
             raise InvalidSetting("enable_idempotence=False contradicts transactional_id: leave out one of them")
-        if self.buffer_memory < self.batch_size:
+        if self.buffer_memory < self.batch_bytes:
             raise InvalidSetting(
-                f"buffer_memory={self.buffer_memory} is less than batch_size={self.batch_size}: no batch has memory"
+                f"buffer_memory={self.buffer_memory} is less than batch_size={self.batch_bytes}: no batch has memory"
             )
         if self.delivery_ms < self.linger_ms + self.request_timeout_ms:
             raise InvalidSetting(

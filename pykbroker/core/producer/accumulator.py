@@ -7,7 +7,9 @@
    was taken goes to the back, so that no partition starves.
 4. A batch that is sent again returns to the front. With idempotence it returns to its place by sequence number.
 5. The memory of a batch is returned once the outcome of all its records is known.
-6. An error that a signal handler raises in the midst of an append leaves the record whole or not appended at all, and
+6. The rows of one call share batches of up to `large_batch_bytes`, each with memory of its own size. If a topic refuses
+   a batch as too large, later batches for it have at most `batch.size`.
+7. An error that a signal handler raises in the midst of an append leaves the record whole or not appended at all, and
    no memory taken. So what was left half done is undone (`_repair`) before the error is passed on.
 """
 
@@ -32,15 +34,32 @@ from wire.records.batch import HEADER_BYTES
 from wire.records.compression import Codec
 from wire.records.record import Headers
 
+LARGE_BATCH_BYTES_MAX = 1_000_000
+"""The maximum bytes of a batch for the rows of one call, before compression.
+
+A topic accepts 1,048,588 bytes by default (`max.message.bytes`). A codec may add to data that it cannot compress.
+"""
+LARGE_BATCHES_MIN = 8
+"""The number of such batches that `buffer.memory` has room for: five in flight to one broker, and some to fill."""
+
+
+def large_batch_bytes(request_bytes_max: int, memory_bytes: int) -> int:
+    """Return the maximum bytes of a batch for the rows of one call, by `max.request.size` and `buffer.memory`."""
+    return min(request_bytes_max, LARGE_BATCH_BYTES_MAX, memory_bytes // LARGE_BATCHES_MIN)
+
 
 class BatchSettings(msgspec.Struct, frozen=True):
-    """The settings of batches, with Kafka's defaults. Sizes are in bytes, times in ms."""
+    """The settings of batches, with Kafka's defaults. Sizes are in bytes, times in ms.
+
+    The rows of one call share batches of up to `large_batch_bytes` if that is more than `batch_bytes`.
+    """
 
     batch_bytes: int = 16_384
     linger_ms: float = 5
     delivery_timeout_ms: float = 120_000
     codec: Codec = Codec.NONE
     level: int | None = None
+    large_batch_bytes: int = 0
 
 
 class Leader(NamedTuple):
@@ -95,6 +114,8 @@ class RecordAccumulator:
         self.is_completing = False
         """Whether a transaction is being committed or aborted."""
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._small_topics: set[str] = set()
+        """The topics that have refused a batch larger than `batch.size`."""
         self.incomplete = IncompleteBatches(pool)
 
     # ---- records
@@ -145,11 +166,18 @@ class RecordAccumulator:
         return batch, index
 
     def append_columns(
-        self, partition: TopicPartition, columns: Columns, start: int, now_ms: float, ticket: MemoryTicket | None = None
+        self,
+        partition: TopicPartition,
+        columns: Columns,
+        start: int,
+        now_ms: float,
+        ticket: MemoryTicket | None = None,
+        wanted: int = 0,
     ) -> tuple[ProducerBatch, int, int] | None:
         """Append rows from `start` on, as many as one batch takes. Return the batch, the index there, and the next row.
 
-        Return None if memory must be waited for. Errors and `ticket` are those of `append`.
+        A new batch has room for `wanted` bytes if these exceed `batch.size` and the first row. Return None if memory
+        must be waited for. Errors and `ticket` are those of `append`.
         """
         queue = self._queues.get(partition)
         if queue is not None:
@@ -157,9 +185,9 @@ class RecordAccumulator:
             end = columns.append_to(batch, start)
             if end > start:
                 return batch, batch.count - (end - start), end
-        size = columns.record_bytes_max(start)
         try:
-            opened = self._batch_with_room(partition, size, columns.timestamp_of(start), now_ms, ticket)
+            size, timestamp = columns.record_bytes_max(start), columns.timestamp_of(start)
+            opened = self._batch_with_room(partition, size, timestamp, now_ms, ticket, wanted)
             if opened is None:
                 return None
             end = columns.append_to(opened, start)
@@ -194,32 +222,44 @@ class RecordAccumulator:
         self.pool.recount(self.incomplete.reserved())
 
     def memory_for(self, size: int) -> int:
-        """Return the bytes that a batch takes from the pool, if it has one record of at most `size` bytes."""
+        """Return the bytes that a batch takes from the pool, if it is opened for at most `size` bytes."""
         return max(self.settings.batch_bytes, size)
 
+    def bytes_of_columns(self, topic: str) -> int:
+        """Return the bytes up to which the rows of one call share a batch."""
+        return self.memory_for(0 if topic in self._small_topics else self.settings.large_batch_bytes)
+
     def _batch_with_room(
-        self, partition: TopicPartition, size: int, timestamp: int, now_ms: float, ticket: MemoryTicket | None
+        self,
+        partition: TopicPartition,
+        size: int,
+        timestamp: int,
+        now_ms: float,
+        ticket: MemoryTicket | None,
+        wanted: int = 0,
     ) -> ProducerBatch | None:
         """Return a batch with memory for a record of `size` bytes. Return None if the pool lacks the memory.
 
-        `timestamp` is that of the record.
+        `timestamp` is that of the record. `wanted` are the bytes of all records that the caller has for the batch.
         """
         if ticket is not None and ticket.is_served:
             taken = self.pool.redeem(ticket)
         else:
-            taken = self.memory_for(size)
+            taken = self.memory_for(max(size, wanted))
             if not self.pool.try_take(taken):
                 return None
+        is_large = taken > self.memory_for(size)
         queue = self._queues.get(partition)
         if queue is not None:
-            batch = queue[-1]
-            if not batch.is_full and batch.size + size <= batch.bytes_max and batch.takes_time(timestamp):
+            batch, needed = queue[-1], taken if is_large else size
+            if not batch.is_full and batch.size + needed <= batch.bytes_max and batch.takes_time(timestamp):
                 batch.reserved += taken
                 return batch
             batch.close()
         else:
             queue = self._queues[partition] = deque()
-        batch = ProducerBatch(partition, self._bytes_max(partition.topic), taken, now_ms)
+        bytes_max = self._bytes_max(partition.topic)
+        batch = ProducerBatch(partition, max(bytes_max, taken) if is_large else bytes_max, taken, now_ms)
         batch.loop = self.loop
         queue.append(batch)
         self.incomplete.add(batch)
@@ -310,6 +350,8 @@ class RecordAccumulator:
         A part has at most `batch.size` bytes, or half of the batch if that was no larger.
         """
         self.ratios.reset(batch.partition.topic)
+        if batch.encoded_bytes > self.settings.batch_bytes:
+            self._small_topics.add(batch.partition.topic)
         bytes_max = self.settings.batch_bytes if batch.size > self.settings.batch_bytes else batch.size // 2
         parts = batch.split(bytes_max)
         if self._sequencer is not None:

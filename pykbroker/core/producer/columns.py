@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from math import ceil
 from typing import cast
 
 from pykbroker.core.producer.batch import (
@@ -17,8 +18,11 @@ from pykbroker.core.producer.batch import (
     record_bytes_max,
 )
 from wire.declare import Buffer
+from wire.records.batch import HEADER_BYTES
 from wire.records.record import Headers
 
+TIMESTAMP_BYTES_MAX = 10
+"""The maximum bytes of an encoded timestamp."""
 _BYTES_OR_NULL = frozenset({bytes, type(None)})
 
 
@@ -55,6 +59,8 @@ class Columns:
         self._are_equal = self._sizes.count(self._row_bytes_max) == len(self._sizes)
         self._ends: list[int] | None = None if self._are_equal else list(accumulate(self._sizes))
         """The bytes of all rows up to and including each row, if the sizes differ."""
+        self.visited: set[int] = set()
+        """The partitions for which these rows have opened a batch in the present round (`TopicIntake.unvisited`)."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -66,6 +72,12 @@ class Columns:
             self.values[row],
             () if self._headers is None else self._headers[row],
         )
+
+    def batch_bytes_max(self, start: int, batches: int) -> int:
+        """Return an upper bound of the encoded bytes of a batch, if so many batches share the rows from `start` on."""
+        row_overhead = self._overhead + (1 if self._timestamps is None else TIMESTAMP_BYTES_MAX)
+        content = self.bytes_of(start, len(self)) + row_overhead * (len(self) - start)
+        return HEADER_BYTES + ceil(content / batches)
 
     def timestamp_of(self, row: int) -> int:
         """Return the timestamp of a row in ms since 1970."""

@@ -15,6 +15,9 @@ from pykbroker.core.topic_partition import TopicPartition
 from wire.records.batch import HEADER_BYTES
 from wire.records.record import Headers
 
+QUEUE_EXCESS_MAX = 2
+"""The number of batches by which the queue of a partition may exceed the shortest one for a call to visit it."""
+
 
 class TopicIntake:
     """The partitions of one topic, and the one that the next record without a key goes to.
@@ -46,8 +49,23 @@ class TopicIntake:
         """Whether the topic has the partition. None stands for any partition."""
         return partition is None or 0 <= partition < len(self.partitions)
 
-    def next_partition(self, size: int) -> int:
-        """Return the partition of the next record whose key decides nothing, and which has at most `size` bytes."""
+    def unvisited(self, visited: set[int]) -> Sequence[int]:
+        """Return the partitions that a call has not visited in its round. After the last one, begin another round.
+
+        Each partition gets one batch of a call in each round. If each batch went to a partition that is drawn from all,
+        the few large batches of a call would leave out some partitions.
+        """
+        choice = self.available or range(len(self.partitions))
+        found = [index for index in choice if index not in visited] if visited else choice
+        if not found:
+            visited.clear()
+        return found or choice
+
+    def next_partition(self, size: int, visited: set[int] | None = None) -> int:
+        """Return the partition of the next record whose key decides nothing, and which has at most `size` bytes.
+
+        `visited` are the partitions that a call has visited in its round.
+        """
         if self._sticky is None:
             choice = self.available or range(len(self.partitions))
             return choice[self._placed % len(choice)]
@@ -59,8 +77,8 @@ class TopicIntake:
             self.batch = None
             if self._waiting is not None:
                 waiting = {index: self._waiting(self.partitions[index]) for index in self.available}
-                self._sticky.weigh(waiting, len(self.partitions))
-        return self._sticky.current(len(self.partitions), self.available)
+                self._sticky.weigh(due_for_visit(waiting, visited) if visited else waiting, len(self.partitions))
+        return self._sticky.current(len(self.partitions), self.unvisited(visited) if visited else self.available)
 
     def appended_to(self, batch: ProducerBatch) -> None:
         """Note that records without a deciding key went to this batch."""
@@ -68,6 +86,19 @@ class TopicIntake:
             self._placed += 1
         else:
             self.batch = batch
+
+
+def due_for_visit(waiting: dict[int, int], visited: set[int]) -> dict[int, int]:
+    """Return the partitions that a call may visit next in its round, with the number of batches that wait for each.
+
+    A round passes over a partition whose queue is much longer than another, as that of a slow broker (KIP-794). Without
+    any other partition, begin another round.
+    """
+    longest = min(waiting.values(), default=0) + QUEUE_EXCESS_MAX
+    found = {index: count for index, count in waiting.items() if index not in visited and count <= longest}
+    if not found:
+        visited.clear()
+    return found or waiting
 
 
 class Intake:
@@ -156,11 +187,26 @@ class Intake:
 
         All rows go to the same partition. Return None without memory, as the accumulator does.
         """
-        chosen = self._partition(topic, partition, None, columns.record_bytes_max(start))
-        appended = self._accumulator.append_columns(chosen, columns, start, now_ms, ticket)
+        chosen = self._partition(topic, partition, None, columns.record_bytes_max(start), columns.visited)
+        wanted = self.batch_bytes(topic, partition, columns, start)
+        appended = self._accumulator.append_columns(chosen, columns, start, now_ms, ticket, wanted)
         if appended is not None and partition is None:
             topic.appended_to(appended[0])
+            if not appended[1]:
+                columns.visited.add(chosen.partition)
         return appended
+
+    def batch_bytes(self, topic: TopicIntake, partition: int | None, columns: Columns, start: int) -> int:
+        """Return the bytes of a batch that is opened for rows from `start` on.
+
+        The batch has room for all rows, up to the limit of the accumulator. If the rows may go to any partition, it has
+        room for its share of them, so that each partition without a batch in the present round gets as much.
+        """
+        least, most = columns.record_bytes_max(start), self._accumulator.bytes_of_columns(topic.name)
+        if most <= self._accumulator.settings.batch_bytes:
+            return least
+        batches = 1 if partition is not None else len(topic.unvisited(columns.visited))
+        return max(least, min(columns.batch_bytes_max(start, batches), most))
 
     def rows_by_partition(self, topic: TopicIntake, keys: Sequence[bytes | None]) -> dict[int | None, list[int]]:
         """Return the rows of each partition by their keys, and under None those that may go to any partition."""
@@ -179,10 +225,17 @@ class Intake:
                 record = "a record" if row is None else f"row {row}"
                 raise RecordTooLarge(f"{record} of {size} bytes exceeds {name}, which is {limit}", row)
 
-    def _partition(self, topic: TopicIntake, partition: int | None, key: bytes | None, size: int = 0) -> TopicPartition:
+    def _partition(
+        self,
+        topic: TopicIntake,
+        partition: int | None,
+        key: bytes | None,
+        size: int = 0,
+        visited: set[int] | None = None,
+    ) -> TopicPartition:
         if partition is None:
             if key is None or self._ignores_keys:
-                return topic.partitions[topic.next_partition(size - HEADER_BYTES)]
+                return topic.partitions[topic.next_partition(size - HEADER_BYTES, visited)]
             return topic.partitions[partition_of_key(key, len(topic.partitions))]
         if not topic.has(partition):
             raise UnknownPartition(

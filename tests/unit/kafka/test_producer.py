@@ -105,6 +105,12 @@ def test_a_future_of_columns_calls_back_once_all_rows_are_written(net: HostedNet
     assert future.succeeded()
 
 
+def test_the_rows_of_a_call_share_a_large_batch(producing: KafkaProducer) -> None:
+    result = producing.send_many("topic", [bytes(100)] * 2000, partition=1).get(WAIT_S)
+    assert result.offsets == list(range(2000))
+    assert producing._producer.shell.statistics().requests == 1
+
+
 def test_a_future_of_columns_calls_back_with_the_error_of_the_rows(net: HostedNet, producing: KafkaProducer) -> None:
     refuse(net.cluster, ErrorCode.INVALID_RECORD)
     errors: list[Any] = []

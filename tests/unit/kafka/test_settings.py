@@ -139,6 +139,11 @@ def test_serializers_are_those_of_kafka_python(content: Any) -> None:
         assert ours.deserialize("topic", [], data) == theirs.deserialize("topic", [], data)
 
 
+@pytest.mark.parametrize(("given", "large"), [({}, 1_000_000), ({"batch_size": 16_384}, 0)])
+def test_only_a_batch_size_that_the_caller_has_set_bounds_the_rows_of_a_call(given: dict[str, int], large: int) -> None:
+    assert (made(**given).batch_bytes, made(**given).batches().large_batch_bytes) == (16_384, large)
+
+
 def test_the_defaults_of_security_are_accepted() -> None:
     assert made(**{name: value for name, value in SECURITY.items() if value is not None}).is_idempotent
 

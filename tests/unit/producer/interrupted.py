@@ -40,7 +40,8 @@ WAITING = tuple(
 """The code that lets a record wait."""
 SMALL = {"batch_size": 1000, "buffer_memory": 2000, "max_block_ms": WAIT_S * 1000}
 """The settings of a producer whose memory is full after two batches."""
-
+LARGE_ROW_BYTES = 60_000
+"""The bytes of a row that makes the share of each of three partitions larger than a batch has by default."""
 
 Sent = tuple[list[bytes | None], Any]
 """The values of a call that has returned, and their delivery."""
@@ -142,7 +143,7 @@ class SyncFace:
         return [value], self.producer.append_waiting(sent) if isinstance(sent, tuple) else sent
 
     def send_many(self) -> Any:
-        values = [self.value() for _ in range(3)]
+        values = [self.value(), self.value(), self.value().ljust(LARGE_ROW_BYTES)]
         face = self.drop_in or self.producer
         return values, face.send_many("topic", values, [b"key", None, None])
 
@@ -258,7 +259,8 @@ class TrioFace:
         return await self.send()
 
     async def send_many(self) -> Any:
-        values = [b"%d" % next(self.numbers) for _ in range(3)]
+        values = [b"%d" % next(self.numbers) for _ in range(2)]
+        values.append((b"%d" % next(self.numbers)).ljust(LARGE_ROW_BYTES))
         return values, await self.producer.send_many("topic", values, [b"key", None, None])
 
     async def flush(self) -> None:

@@ -227,6 +227,15 @@ def test_columns_are_appended_in_portions_and_their_cancellation_stops_them() ->
     run(test, **SMALL)
 
 
+def test_the_rows_of_a_call_share_a_large_batch() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        result = await (await producer.send_many("topic", [bytes(100)] * 2000, partition=1))
+        assert result.offsets == list(range(2000))
+        assert producer.statistics().requests == 1
+
+    run(test)
+
+
 def test_a_closed_producer_refuses_records() -> None:
     async def test(net: HostedNet, producer: AsyncProducer) -> None:
         await producer.stop()

@@ -36,6 +36,27 @@ def test_acks_may_be_a_number_or_a_word(given: dict[str, Any], acks: int) -> Non
     assert found.is_idempotent is (acks == -1)
 
 
+@pytest.mark.parametrize(
+    ("given", "large"),
+    [
+        ({}, 1_000_000),
+        ({"max_request_size": 999_999}, 999_999),
+        ({"max_request_size": 1_000_000}, 1_000_000),
+        ({"max_request_size": 1_000_001}, 1_000_000),
+        ({"buffer_memory": 7_999_999}, 999_999),
+        ({"buffer_memory": 8_000_000}, 1_000_000),
+        ({"buffer_memory": 8_000_008}, 1_000_000),
+        ({"batch_size": 16_384}, 0),
+        ({"batch_size": 0}, 0),
+    ],
+)
+def test_batches_for_the_rows_of_a_call_are_large_unless_the_batch_size_is_set(
+    given: dict[str, int], large: int
+) -> None:
+    found = made(**given).batches()
+    assert (found.batch_bytes, found.large_batch_bytes) == (given.get("batch_size", 16_384), large)
+
+
 @pytest.mark.parametrize("given", [{"acks": 1}, {"retries": 0}])
 def test_a_setting_that_rules_out_idempotence_is_logged(
     given: dict[str, Any], caplog: pytest.LogCaptureFixture

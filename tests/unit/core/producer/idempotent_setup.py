@@ -9,6 +9,7 @@ from pykbroker.core.log.producers import Producers
 from pykbroker.core.producer.accumulator import BatchSettings, Leader, RecordAccumulator
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool
+from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.produce_call import ProduceCall
 from pykbroker.core.producer.sender import Sender, SendSettings
 from pykbroker.core.producer.sequences import ProducerIdentity, Sequences
@@ -76,6 +77,20 @@ class IdempotentSetup:
         appended = self.accumulator.append(partition, None, value, (), 7, self.now_ms)
         if appended is not None:
             self.sent[partition].append((value, *appended))
+
+    def append_rows(self, partition: TopicPartition, count: int) -> None:
+        """Append columns of as many records, whose values are their numbers, to one batch if it is large enough."""
+        first = len(self.sent[partition])
+        values: list[bytes | None] = [b"%06d" % number for number in range(first, first + count)]
+        columns, start = Columns(values, None, None, 7), 0
+        while start < count:
+            wanted = columns.batch_bytes_max(start, 1)
+            appended = self.accumulator.append_columns(partition, columns, start, self.now_ms, None, wanted)
+            if appended is None:
+                return
+            batch, index, end = appended
+            self.sent[partition] += [(b"%06d" % (first + row), batch, index + row - start) for row in range(start, end)]
+            start = end
 
     def send(self) -> None:
         """Send the requests that are due."""

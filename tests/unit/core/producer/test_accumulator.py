@@ -21,7 +21,7 @@ from wire.records.record import records
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 LEADERS = {A0: Leader(1, 5), A1: Leader(2, 5), B0: Leader(1, 5)}
-BATCH_BYTES, MEMORY_BYTES, REQUEST_BYTES = 200, 1000, 10_000
+BATCH_BYTES, LARGE_BYTES, MEMORY_BYTES, REQUEST_BYTES = 200, 700, 1000, 10_000
 VALUE = b"x" * 50
 
 
@@ -317,7 +317,11 @@ class AnySchedule(RuleBasedStateMachine):
         values = [b"%d " % (self.number + row) + b"x" * size for row, size in enumerate(sizes)]
         self.number += len(sizes)
         columns, end = Columns(values, None, None, 7), 0
-        while end < len(values) and (placed := self.records.append_columns(partition, columns, end, 0)) is not None:
+        while end < len(values):
+            wanted = max(columns.record_bytes_max(end), min(columns.batch_bytes_max(end, 1), LARGE_BYTES))
+            placed = self.records.append_columns(partition, columns, end, 0, None, wanted)
+            if placed is None:
+                break
             end = placed[2]
         self.appended[partition] += values[:end]
 

@@ -73,7 +73,9 @@ def failures(setup: IdempotentSetup) -> set[int]:
 def step(setup: IdempotentSetup, rng: Random, *, expires: bool) -> None:
     """Let one random thing happen."""
     chosen = rng.random()
-    if chosen < 0.35:
+    if chosen < 0.05:
+        setup.append_rows(rng.choice((A, B)), rng.choice((1, 9, 30)))
+    elif chosen < 0.35:
         setup.append(rng.choice((A, B)), rng.choice((1, 30, 90)))
     elif chosen < 0.6:
         send(setup, expires=expires)
