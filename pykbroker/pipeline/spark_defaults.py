@@ -15,6 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.pipeline.errors import PipelineError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -43,7 +45,7 @@ DEFAULTS = {
 
 
 MASTER, DEFAULT_MASTER = "spark.master", "local[*]"
-DEFAULTS_FILE = "spark-defaults.conf"
+ARGUMENTS, DEFAULTS_FILE = "PYSPARK_SUBMIT_ARGS", "spark-defaults.conf"
 ENTRY = re.compile(r"\s*(?P<key>[^\s=:#!][^\s=:]*)(?:\s*[=:]\s*|\s+)(?P<value>\S*)\s*")
 """A line of a file with settings of Spark."""
 
@@ -52,9 +54,14 @@ def expected_master(conf: Mapping[str, str]) -> str:
     """Return the master that a JVM with some settings takes, in the order of `spark-submit`.
 
     The settings come first, then the arguments in PYSPARK_SUBMIT_ARGS, the file with Spark's defaults, and MASTER.
+    Raise PipelineError for arguments that no shell could split.
     """
-    text = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    parts = (each.split("=", 1) if each.startswith("--") else [each] for each in shlex.split(text))
+    text = os.environ.get(ARGUMENTS, "")
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise PipelineError(f"{ARGUMENTS}={text} cannot be split into arguments: {error}") from None
+    parts = (each.split("=", 1) if each.startswith("--") else [each] for each in words)
     arguments = list(pairwise(part for each in parts for part in each))
     options = dict(arguments)
     given = dict(value.partition("=")[::2] for name, value in arguments if name in ("--conf", "-c"))

@@ -16,6 +16,7 @@ from pykbroker.pipeline import spark_defaults
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.session import SessionSettings, start
 from pykbroker.pipeline.spark_defaults import (
+    ARGUMENTS,
     DEFAULT_MASTER,
     DEFAULTS,
     DRIVER_MEMORY,
@@ -28,7 +29,6 @@ from pykbroker.pipeline.spark_defaults import (
     prefer,
 )
 
-ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 SUBMIT = """#!/bin/sh
 printf '%s\\n' "${SPARK_DRIVER_MEMORY-none}" "$@" >"$SPARK_HOME/launched"
 exit 1
@@ -114,6 +114,13 @@ def test_the_master_is_that_of_the_command_and_otherwise_that_of_spark_submit(
     assert os.environ.get("SPARK_LOCAL_IP") == (LOCAL["spark.driver.host"] if is_here else None)
     given = [each for each in arguments if each.startswith(MASTER) and each not in environment.get(ARGUMENTS, "")]
     assert given == [f"{MASTER}={master}"] * bool(option or conf)
+
+
+def test_arguments_without_an_end_are_named(launched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ARGUMENTS, '--conf "a=b pyspark-shell')
+    with pytest.raises(PipelineError, match='PYSPARK_SUBMIT_ARGS=--conf "a=b pyspark-shell cannot be split .*closing'):
+        start(SessionSettings(), {})
+    assert not launched.exists()
 
 
 @pytest.mark.parametrize(
