@@ -39,9 +39,13 @@ async def read_disposable(disk: Disk, path: str) -> bytes | None:
 def _written(disk: Disk, path: str, data: bytes) -> File:
     """Write the file `path` with exactly this content, and return the open file."""
     file = disk.open(path, create=True)
-    if file.size:
-        file.truncate(0)
-    file.append(data)
+    try:
+        if file.size:
+            file.truncate(0)
+        file.append(data)
+    except BaseException:
+        file.close()
+        raise
     return file
 
 
@@ -55,10 +59,17 @@ def replace(disk: Disk, path: str, data: bytes) -> None:
 def write_all(disk: Disk, files: Mapping[str, bytes]) -> None:
     """Write files that can be rebuilt, by path, neither atomically nor durably.
 
-    It costs half of `replace` if a file exists: to create one takes 0.3 ms on ext4.
+    It costs half of `replace` if a file exists: to create one takes 0.3 ms on ext4. If a write fails, all of the files
+    are removed before OSError is raised: Kafka takes an empty time index beside an offset index for complete.
     """
-    for path, data in files.items():
-        _written(disk, path, data).close()
+    try:
+        for path, data in files.items():
+            _written(disk, path, data).close()
+    except OSError:
+        for path in files:
+            if disk.exists(path):
+                disk.remove(path)
+        raise
 
 
 async def replace_durably(disk: Disk, path: str, data: bytes) -> None:
@@ -73,9 +84,9 @@ async def replace_durably(disk: Disk, path: str, data: bytes) -> None:
 
 
 @contextmanager
-def warned(path: str) -> Iterator[None]:
-    """Log a warning instead of raising an OSError, for a file that can be rebuilt."""
+def warned(subject: str) -> Iterator[None]:
+    """Log a warning instead of raising an OSError, for one or several files that can be rebuilt."""
     try:
         yield
     except OSError as failure:
-        logger.warning("%s was not written and will be rebuilt: %s", path, failure)
+        logger.warning("%s could not be written and will be rebuilt: %s", subject, failure)

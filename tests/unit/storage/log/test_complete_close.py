@@ -83,21 +83,48 @@ async def test_a_log_that_grew_after_a_complete_close_gets_new_indexes(disk: Sys
     assert known.last_sequence == COUNT - 1
 
 
-async def test_a_close_on_a_full_disk_logs_a_warning(
-    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+LAST_FILES = (INDEX, TIMES, f"{COUNT:020d}.snapshot", EPOCHS)
+
+
+@pytest.mark.parametrize("refused", LAST_FILES)
+async def test_a_close_on_a_full_disk_leaves_the_log_for_kafka_to_recover(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refused: str
 ) -> None:
+    """Kafka recovers no log that has an index: it would take an empty time index for complete."""
+    appended = SystemFile.append
+
+    def full(self: SystemFile, data: bytes) -> int:
+        if self.path.endswith(refused):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return appended(self, data)
+
+    monkeypatch.setattr(SystemFile, "append", full)
+    log = await closed(disk, COUNT, idempotent=True)
+    assert log.failed is None
+    assert f"{DIRECTORY}/{refused}" in caplog.text
+    assert "could not be written and will be rebuilt: [Errno 28] No space left on device" in caplog.text
+    assert disk.names(DIRECTORY) == [LOG]
+
+
+async def test_a_close_on_a_full_disk_removes_the_older_indexes(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = await reopened(disk, await closed(disk, COUNT))
+    again.append(batch(timestamp=NOW + 100), 3, NOW)
     opened = SystemDisk.open
 
     def full(self: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
-        if path.endswith("index"):
+        if create:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return opened(self, path, create=create)
+        return opened(self, path)
 
     monkeypatch.setattr(SystemDisk, "open", full)
-    log = await closed(disk, COUNT)
-    assert log.failed is None
-    assert f"{DIRECTORY}/{INDEX}" in caplog.text
-    assert INDEX not in disk.names(DIRECTORY)
+    await again.close(complete=True)
+    assert disk.names(DIRECTORY) == [LOG, EPOCHS]
+    monkeypatch.undo()
+    last = await reopened(disk, again)
+    assert last.log_end_offset == COUNT + 1
+    assert last.max_timestamp() == (NOW + 100, COUNT, 3)
 
 
 async def test_a_truncated_log_is_closed_with_the_aborted_transactions_that_it_still_has(disk: SystemDisk) -> None:
