@@ -97,7 +97,7 @@ def is_place(code: CodeType, offset: int, after: int) -> bool:
     if name == "RESUME":
         return code.co_code[offset + 1] & 3 < AWAITED
     if "JUMP_BACKWARD" in name:
-        return "NO_INTERRUPT" not in name
+        return "NO_INTERRUPT" not in name and after < offset  # one that does not jump looks for no signal
     if not name.startswith("CALL") or dis.opname[code.co_code[after]] == "GET_AWAITABLE":
         return False
     return handler(code, offset) == handler(code, after)

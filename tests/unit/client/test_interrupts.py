@@ -82,6 +82,18 @@ def test_no_interrupt_occurs_between_a_lock_of_threading_and_the_block_that_hold
         assert not lock._is_owned()  # type: ignore[attr-defined]
 
 
+def test_no_interrupt_occurs_between_the_end_of_a_loop_and_the_end_of_the_block_that_it_is_in() -> None:
+    lock = threading.RLock()
+
+    def hold(done: list[int]) -> None:
+        with lock:
+            while len(done) < 2:
+                done.append(1)
+
+    for _ in outcomes(hold):
+        assert not lock._is_owned()  # type: ignore[attr-defined]
+
+
 async def test_no_interrupt_occurs_where_a_coroutine_goes_on_after_an_await() -> None:
     done: list[int] = []
 
