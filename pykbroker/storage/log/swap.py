@@ -1,7 +1,7 @@
 """The replacement of segments by the compacted segment that was made from them. A crash at any point loses no record.
 
-At first the files of the compacted segment are durable with the suffix `.cleaned`. Each of these steps is durable
-before the next one:
+At first the files of the compacted segment are durable with the suffix `.cleaned`, and the next segment has an index.
+Each of these steps is durable before the next one:
 1. These files get the suffix `.swap`. If one of them still has the suffix `.cleaned` at a start, the start drops them
    all, since all old segments still exist.
 2. The old files get the suffix `.deleted`, the first segment's files before all others. From now on, a start completes
@@ -40,6 +40,7 @@ async def swap(
     Raise ApiError if the log was deleted, and OSError if a disk operation fails. An OSError after the first rename
     takes the log offline.
     """
+    segments.prove_durable(sources[-1])
     await flusher.sync_names()
     _rename(opening, cleaned, CLEANED, SWAP)
     await flusher.sync_names()

@@ -5,9 +5,10 @@
    them.
 2. The first invalid batch at or above the recovery point ends the log. An invalid batch below it raises CorruptLog.
 3. The log also ends at a gap between two segments, unless compaction left the gap. A gap is attributed to compaction
-   below the cleaned offset or after a segment with an index, and to a power failure otherwise. An index proves that its
-   segment is durable: pykbroker writes an index after the segment is durable, and a roll removes an index that was
-   written before the segment grew. Kafka's segments always have an index.
+   below the cleaned offset or before a segment with an index, and to a power failure otherwise. An index proves that
+   all earlier segments are durable: an index is written after they are, and they do not grow. It does not prove that
+   its own segment is durable, which may have grown since a clean stop wrote the index. A swap of compacted segments
+   begins with an index of the next segment. Kafka's segments always have an index.
 4. Even after a crash, the log must reach its recovery point. If it does not, fsynced records are missing. After a clean
    shutdown the log ends exactly at its recovery point.
 5. The log begins where its leader epochs begin, since the epochs are truncated durably before segments are deleted. A
@@ -137,7 +138,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
             "a leader epoch": max(state.epochs.starts, default=0),
         }
         state.epochs.truncate_end(bases[first])  # the file may have epochs of lost records; the scan adds later epochs
-        await _scan(opening, state, bases[first:])
+        await _scan(opening, state, bases[first:], max(offsets_of(names, ".index"), default=NO_INDEX))
         if not indexes_of(names, state.active.base_offset):
             state.active.indexed_bytes = NO_INDEX
         _warn_of_loss(opening, state.active.next_offset, reached)
@@ -227,17 +228,19 @@ def _require_all(opening: Opening, end: int) -> None:
         raise CorruptLog(f"{opening.directory}: ends at offset {end}; all below {opening.recovery_point} was synced")
 
 
-async def _scan(opening: Opening, state: RecoveredLog, bases: list[int]) -> None:
+async def _scan(opening: Opening, state: RecoveredLog, bases: list[int], newest_index: int) -> None:
     """Read the segments at these base offsets, and verify checksums, up to the first invalid batch.
 
-    `bases[0]` is the active segment.
+    `bases[0]` is the active segment. `newest_index` is the base offset of the newest segment with an index.
     """
     is_doubtful = lost_writes.are_noted(opening.disk)
     if is_doubtful and opening.disk.exists(metadata := f"{opening.directory}/{METADATA}"):
         await lost_writes.write_again(file := opening.disk.open(metadata), file.size)
+    if len(bases) > 1:
+        await opening.disk.sync_directory(opening.directory)  # after a kill, before a written index proves the names
     for at, base in enumerate(bases):
         if at:
-            if not _follows(opening, state.active, base):
+            if not _follows(opening, state.active, base, newest_index):
                 await _drop(opening, bases[at:])
                 return
             await _sync(opening, state.active)
@@ -277,13 +280,12 @@ async def _scan_segment(state: RecoveredLog) -> str | None:
     return walk.damage
 
 
-def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
+def _follows(opening: Opening, before: ActiveSegment, base: int, newest_index: int) -> bool:
     """Whether the segment at offset `base` continues the segment `before`.
 
     Raise CorruptLog if fsynced records between the two segments are missing.
     """
-    end, index = before.next_offset, file_name(opening.directory, before.base_offset, ".index")
-    is_gap = base <= opening.cleaned_offset or opening.disk.exists(index)
+    end, is_gap = before.next_offset, base <= max(opening.cleaned_offset, newest_index)
     if opening.may_lack(end, base) and (end == base or is_gap):
         return True
     if end < opening.recovery_point:

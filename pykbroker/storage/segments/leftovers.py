@@ -46,6 +46,8 @@ async def tidy(disk: Disk, directory: str, *, clean: bool = False) -> list[str]:
         raise CorruptLog(f"{directory}: {lost[0]} exists, and the .log file of that segment is missing")
     for name in sorted(orphans):
         disk.remove(f"{directory}/{name}")
+    if orphans:  # otherwise an index might reappear beside a new segment, and prove that earlier ones are durable
+        await disk.sync_directory(directory)
     return [name for name in names if name not in orphans and not name.endswith(HALF_DONE)]
 
 

@@ -119,8 +119,9 @@ class SealedSegment(Segment):
         return f"ends at offset {end}, the next one begins at {self.next_offset}"
 
     def reindexed(self) -> None:
-        with warned(self.path(".index")):
-            self.write()
+        if not self.unwritten:  # otherwise the flush writes the index, once the earlier segments are durable
+            with warned(self.path(".index")):
+                self.write()
 
     def write(self) -> None:
         """Write the index files, unless the segment is dropped."""

@@ -13,7 +13,7 @@ from pykbroker.storage.segments.loading import attempt, load
 from pykbroker.storage.segments.opening import Opening
 from pykbroker.storage.segments.scrub import check
 from pykbroker.storage.segments.sealed import SealedSegment
-from pykbroker.storage.segments.segment import NO_INDEX, ActiveSegment, Segment, file_name
+from pykbroker.storage.segments.segment import NO_INDEX, UNKNOWN, ActiveSegment, Segment, file_name
 
 OWN_FILES = (".log", *INDEXES)
 SUFFIXES = (*OWN_FILES, ".snapshot")
@@ -75,14 +75,7 @@ class Segments:
         return self.active, self.active.size, 0
 
     def roll(self, base_offset: int) -> ActiveSegment:
-        """Seal the active segment and begin the next segment at `base_offset`.
-
-        An index file left by an earlier clean shutdown is removed first, because recovery takes an index as proof that
-        its segment is durable.
-        """
-        index = file_name(self._opening.directory, self.active.base_offset, ".index")
-        if self._opening.disk.exists(index):
-            self._opening.disk.remove(index)
+        """Seal the active segment and begin the next segment at `base_offset`."""
         following = self._opening.active(base_offset)
         following.checked.add(0, TO_THE_END)
         following.indexed_bytes = NO_INDEX
@@ -102,6 +95,18 @@ class Segments:
         """Return segments of `take_unsynced` that could not be made durable, unless they were dropped meanwhile."""
         self.unsynced = [*(one for one in segments if not one.is_dropped), *self.unsynced]
         self._opening.note_work()
+
+    def prove_durable(self, sealed: SealedSegment) -> None:
+        """Give the segment after `sealed` an index file, if it has none. The caller syncs the directory.
+
+        Recovery takes the file as proof that the segments before it are durable: only compaction left their gaps.
+        """
+        following = self.every()[self.sealed.index(sealed) + 1]
+        path = file_name(self._opening.directory, following.base_offset, ".index")
+        if not self._opening.disk.exists(path):
+            self._opening.disk.open(path, create=True).close()
+            if following is self.active:
+                self.active.indexed_bytes = UNKNOWN
 
     def drop_oldest(self) -> None:
         """Drop the oldest segment: its files get the suffix `.deleted`."""
