@@ -40,6 +40,7 @@ NAMELESS = {"util", "utils", "helper", "helpers", "misc"}
 NAMELESS_ALONE = {"base", "common"}
 SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
+API_DEPTH = 4  # of a path such as pykbroker/apis/records/fetch.py
 
 Faults = Iterator[tuple[int, str]]
 
@@ -147,15 +148,20 @@ def no_theory(source: Source) -> Faults:
 
 
 def misdescribed_api(source: Source) -> Faults:
-    """Find API files whose docstring, name and handler disagree. The docstring begins `Name (key), v1-11: ...`."""
-    if not source.within("pykbroker/apis/") or source.path.endswith("/__init__.py"):
+    """Find API files whose docstring, name and handler disagree. The docstring begins `Name (key), v1-11: ...`.
+
+    If the API is a package, its API file has the name of the package, and the other files are its steps.
+    """
+    path = Path(source.path)
+    is_step = len(path.parts) > API_DEPTH and path.stem != path.parent.name
+    if not source.within("pykbroker/apis/") or path.name == "__init__.py" or is_step:
         return
     opening = re.match(r"(\w+) \((\d+)\), v([\d-]+)[: ]", ast.get_docstring(source.tree) or "")
     if opening is None:
         yield 1, "the docstring of an API file must begin with `Name (key), v1-11: what it does`"
         return
     name, key, versions = opening.groups()
-    api = ApiKey.__members__.get(Path(source.path).stem.upper())
+    api = ApiKey.__members__.get(path.stem.upper())
     if api is None or (name.upper(), int(key)) != (api.name.replace("_", ""), api):
         yield 1, f"the docstring says {name} ({key}), the file's name {api!r}"
     handled = set(re.findall(r'^    versions: ClassVar\S* = "([\d-]+)"', source.text, re.MULTILINE))

@@ -7,7 +7,8 @@ from pykbroker.apis.records.describe_producers import DescribeProducers
 from pykbroker.apis.records.fetch import Fetch
 from pykbroker.apis.records.list_offsets import ListOffsets
 from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
-from pykbroker.apis.records.produce import Produce
+from pykbroker.apis.records.produce.admit import WriteRights
+from pykbroker.apis.records.produce.produce import Produce
 from pykbroker.broker.parts import Parts
 from pykbroker.replica.leading.follower_fetches import FollowerFetches
 from pykbroker.replica.leading.read_replica import RACK_AWARE, RackAwareSelector
@@ -22,10 +23,8 @@ def record_handlers(parts: Parts) -> list[Handler]:
     return [
         Produce(
             replicas=replicas,
-            authorizer=authorizer,
+            rights=WriteRights(replicas, authorizer, parts.transactions.transactions, parts.verifies_transactions),
             wall_ms=parts.world.wall_ms,
-            transactions=parts.transactions.transactions,
-            verifies=parts.verifies_transactions,
             hints=hints,
         ),
         Fetch(

@@ -19,7 +19,8 @@ MODULES = {
     *re.findall(r"pykbroker\.\w+", PYPROJECT),
     *ROOMS,
 }
-APIS = {f"pykbroker.apis.{api}" for api in ("records.fetch", "records.produce", "groups.heartbeat")}
+APIS = {"pykbroker.apis.records.fetch", "pykbroker.apis.groups.heartbeat"}
+PRODUCE = "pykbroker.apis.records.produce"
 
 
 def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
@@ -70,11 +71,20 @@ FORBIDDEN = [
     ("pykbroker.replica", "pykbroker.server"),
     ("pykbroker.server", "pykbroker.apis"),
     ("pykbroker.apis", "pykbroker.broker"),
-    ("pykbroker.apis.records.fetch", "pykbroker.apis.records.produce"),
+    ("pykbroker.apis.records.fetch", PRODUCE),
     ("pykbroker.apis.records.fetch", "pykbroker.apis.groups.heartbeat"),
     ("pykbroker.broker", "pykbroker.cli"),
     ("pykbroker.testing", "pykbroker.cli"),
     ("pykbroker.pipeline", "pykbroker.storage"),
+    (f"{PRODUCE}.admit", f"{PRODUCE}.append"),
+    (f"{PRODUCE}.append", f"{PRODUCE}.admit"),
+    (f"{PRODUCE}.settle", f"{PRODUCE}.append"),
+    (f"{PRODUCE}.append", f"{PRODUCE}.produce"),
+    (f"{PRODUCE}.admit", "trio"),
+    (f"{PRODUCE}.append", "pykbroker.core.security"),
+    (f"{PRODUCE}.settle", "pykbroker.coordinator"),
+    (f"{PRODUCE}.settle", "pykbroker.storage"),
+    (f"{PRODUCE}.settle", "wire.records"),
 ]
 
 

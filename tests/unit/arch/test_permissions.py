@@ -26,13 +26,22 @@ FOR_PARTS: dict[str, set[tuple[str, str]]] = {
 """Permissions that an API requires for parts of a request only, such as the topics of a described group."""
 
 
+def sources() -> dict[str, str]:
+    """Return the source of each API by its name. An API of several steps is a package."""
+    found: dict[str, str] = {}
+    for path in APIS.rglob("[!_]*.py"):
+        name = path.relative_to(APIS).parts[1].removesuffix(".py")
+        found[name] = found.get(name, "") + path.read_text()
+    return found
+
+
 def unmatched(files: Iterable[str], rows: Iterable[ApiKey]) -> set[str]:
     """Return the APIs with a file but no row in the table, or with a row but no file."""
     return set(files) ^ {key.name.lower() for key in rows}
 
 
 def test_every_api_has_a_row_of_permissions():
-    assert unmatched((path.stem for path in APIS.rglob("[!_]*.py")), PERMISSIONS) == set()
+    assert unmatched(sources(), PERMISSIONS) == set()
 
 
 def test_an_api_without_a_row_or_without_a_file_is_found():
@@ -47,7 +56,7 @@ def permissions_not_in_table(name: str, source: str) -> set[tuple[str, str]]:
 
 
 def test_no_api_requires_a_permission_that_its_row_lacks():
-    found = {path.stem: permissions_not_in_table(path.stem, path.read_text()) for path in APIS.rglob("[!_]*.py")}
+    found = {name: permissions_not_in_table(name, source) for name, source in sources().items()}
     assert {name: beyond for name, beyond in found.items() if beyond} == FOR_PARTS
 
 

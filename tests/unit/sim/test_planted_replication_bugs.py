@@ -9,7 +9,7 @@ from math import inf
 
 import pytest
 
-from pykbroker.apis.records.produce import Unsettled
+from pykbroker.apis.records.produce.settle import Unsettled
 from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.coordinator import endings
 from pykbroker.core.log.epochs import LeaderEpochs
@@ -279,8 +279,8 @@ async def the_isr_is_applied_before_the_answer(simulation: Simulation) -> list[s
 
 async def an_acknowledgement_comes_in_a_later_epoch(simulation: Simulation) -> list[str]:
     def by_offset(one: Unsettled) -> None:
-        if not one.answer.error_code and one.partition.high_watermark < one.offset:
-            one.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        if not one.result.error_code and one.partition.high_watermark < one.offset:
+            one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
     async def committed(partition: Partition, offset: int, leader_epoch: int = -1) -> None:
         watch = Watch([partition.watches])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pykbroker.apis.records.produce import ADDED_VERSION_FIRST, Produce
+from pykbroker.apis.records.produce.admit import ADDED_VERSION_FIRST
+from pykbroker.apis.records.produce.produce import Produce
 from pykbroker.core.log.producers import Producers, ProducerState
 from pykbroker.core.txn import partitions
 from pykbroker.core.txn.transaction import Transaction

@@ -9,7 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.apis.records.produce import Produce
+from pykbroker.apis.records.produce.admit import WriteRights
+from pykbroker.apis.records.produce.produce import Produce
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.security.authorizer import AllowAll
 from tests.unit.apis.calling import context
@@ -29,7 +30,8 @@ HINT = (2, HOST, PORT)
 async def produced(leader: Broker, version: int) -> Any:
     """Produce with acks=all, and return the result of the partition and the endpoints."""
     fetch = leader.handlers[FetchRequest]
-    handler = Produce(leader.replicas, AllowAll(), lambda: NOW_MS, cast("Any", None), lambda: False, fetch.hints)
+    rights = WriteRights(leader.replicas, AllowAll(), cast("Any", None), lambda: False)
+    handler = Produce(leader.replicas, rights, lambda: NOW_MS, fetch.hints)
     request = produce_request("t", batch(b"value"))
     request.timeout_ms = 60_000
     response = await responded(handler(context(version), request))

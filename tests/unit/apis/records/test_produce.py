@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from pykbroker.apis.records.produce import Unsettled, settle
+from pykbroker.apis.records.produce.settle import Unsettled, settle
 from tests.unit.apis.conftest import Client, LocalBroker, batch, produce_request
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
