@@ -10,7 +10,7 @@ A waiting Fetch is answered as soon as a request of another API arrives on its c
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -22,11 +22,9 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.follower_fetches import FollowerFetches
-from pykbroker.replica.leading.follower_reading import FollowerReading
 from pykbroker.replica.leading.read_replica import RackAwareSelector
 from pykbroker.replica.partition.partition import Partition
-from pykbroker.replica.partition.reading import Located, Prefer, Reading, failed
-from pykbroker.replica.partition.watch import Watch
+from pykbroker.replica.partition.reading import FetchWait, Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints
@@ -59,6 +57,34 @@ REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
 
 
+class PartitionsRead(Protocol):
+    """The read of one Fetch request: of all partitions of a consumer, or of those that are due to a follower.
+
+    It decides up to which offset the client may read, and what the fetch acknowledges.
+    """
+
+    is_enough: bool
+    """Whether the response need not wait for more."""
+
+    def read(self) -> list[FetchedPartition]:
+        """Return the partitions that have something to say. Raise NotCached if one of them needs the disk."""
+
+    def read_in_steps(self) -> Steps[list[FetchedPartition]]:
+        """Read as `read` does, so that other tasks run between portions of many partitions."""
+
+    async def read_patiently(self) -> list[FetchedPartition]:
+        """Read as `read` does, and wait for the disk where needed."""
+
+    def begin_wait(self, wait_ms_max: int, /) -> FetchWait:
+        """Begin the wait for more. No append from now on is missed."""
+
+    def absent(self) -> list[FetchedPartition]:
+        """Return the errors of the requested partitions that are not read."""
+
+    def answered(self) -> None:
+        """Take note that the response is known."""
+
+
 class Fetch(Handler, msgspec.Struct, frozen=True):
     """A handler that caps responses at `fetch_bytes_max` (fetch.max.bytes). `ticks_ns` is a monotonic clock."""
 
@@ -86,121 +112,102 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         if from_follower:
             if self._allows(context, "", fetching):
                 context.from_node = True
-                follower = (
-                    ReplicaState(request.replica_id) if version < REPLICA_STATE_VERSION_FIRST else request.replica_state
-                )
-                return self._answer_follower(context, request, fetching, follower)
+                return self._answer_follower(context, request, fetching)
             fetching.opening = False  # a session of a follower, which no limit of partitions applies to, is not opened
         if len(fetching.partitions) > AT_ONCE_MAX:
-            return Later(self._read_many(context, request, fetching), holds_connection=True)
-        located, refused = self._locate(context, fetching, fetching.partitions.values())
-        reading = self._reading(context, request, located)
-        try:
-            return self._read(context, request, fetching, reading, reading.read(), refused)
-        except NotCached:
-            return Later(self._finish(context, fetching, reading.read_patiently(), refused), holds_connection=False)
+            return Later(self._answer_many(context, request, fetching), holds_connection=True)
+        located, absent = self._locate(context, fetching, fetching.partitions.values())
+        return self._read(context, request, fetching, self._reading(context, request, located, absent))
 
-    def _read_many(self, context: RequestContext, request: FetchRequest, fetching: Fetching) -> Steps[Answer]:
+    # ---- who asks: a consumer or a follower
+
+    def _answer_many(self, context: RequestContext, request: FetchRequest, fetching: Fetching) -> Steps[Answer]:
         located: Located = []
-        refused: list[FetchedPartition] = []
+        absent: list[FetchedPartition] = []
         for few in portions(fetching.partitions.values()):
             here, elsewhere = self._locate(context, fetching, few)
             located += here
-            refused += elsewhere
+            absent += elsewhere
             yield
-        reading = self._reading(context, request, located)
-        try:
-            found = yield from reading.read_in_steps()
-        except NotCached:
-            return Later(self._finish(context, fetching, reading.read_patiently(), refused), holds_connection=False)
-        return self._read(context, request, fetching, reading, found, refused)
+        reading = self._reading(context, request, located, absent)
+        return (yield from self._read_in_steps(context, request, fetching, reading))
 
-    def _answer_follower(
-        self, context: RequestContext, request: FetchRequest, fetching: Fetching, follower: ReplicaState
-    ) -> Answer:
-        """Return the response to a follower, whose fetch acknowledges all records below its offsets."""
-        reading = self.followers.begin(request, fetching, follower, self.fetch_bytes_max)
-        if len(reading.session.due) > FOLLOWED_AT_ONCE_MAX:
-            return Later(self._read_many_followed(context, request, fetching, reading), holds_connection=True)
-        try:
-            found = reading.read()
-        except NotCached:
-            return Later(self._finish_followed(context, fetching, reading, reading.read_patiently()), False)
-        return self._read_followed(context, request, fetching, reading, found)
-
-    def _read_many_followed(
-        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: FollowerReading
-    ) -> Steps[Answer]:
-        try:
-            found = yield from reading.read_in_steps()
-        except NotCached:
-            return Later(self._finish_followed(context, fetching, reading, reading.read_patiently()), False)
-        return self._read_followed(context, request, fetching, reading, found)
-
-    def _read_followed(
-        self,
-        context: RequestContext,
-        request: FetchRequest,
-        fetching: Fetching,
-        reading: FollowerReading,
-        found: list[FetchedPartition],
-    ) -> Answer:
-        if reading.is_enough or request.max_wait_ms <= 0:
-            return self._followed(context, fetching, reading, found)
-        context.hurry = reading.session.hurry
-        return Later(self._finish_followed(context, fetching, reading, reading.wait(request.max_wait_ms)), False)
-
-    async def _finish_followed(
-        self,
-        context: RequestContext,
-        fetching: Fetching,
-        reading: FollowerReading,
-        waiting: Awaitable[list[FetchedPartition]],
-    ) -> FetchResponse:
-        return self._followed(context, fetching, reading, await waiting)
-
-    def _followed(
-        self, context: RequestContext, fetching: Fetching, reading: FollowerReading, found: list[FetchedPartition]
-    ) -> FetchResponse:
-        response = self._answer(context, fetching, found, self.followers.unlocated(reading, fetching))
-        self.followers.opened(reading, fetching)
-        return response
-
-    def _reading(self, context: RequestContext, request: FetchRequest, located: Located) -> Reading:
+    def _reading(
+        self, context: RequestContext, request: FetchRequest, located: Located, absent: list[FetchedPartition]
+    ) -> Reading:
+        selector, rack = self.selector, request.rack_id
         return Reading(
             located,
             request.min_bytes,
             min(request.max_bytes, self.fetch_bytes_max),
             committed_only=request.isolation_level == READ_COMMITTED,
             from_followers=context.version >= RACK_VERSION_FIRST,
-            prefer=self._preference(request.rack_id),
+            prefer=selector.within(rack) if selector is not None and rack else None,
+            absent=absent,
+            completes=bool(absent) and any(data.error_code in COMPLETING for _, data in absent),
         )
 
-    def _preference(self, rack: str) -> Prefer | None:
-        """Return the function that names a replica in the client's rack, or None if no replica is preferred."""
-        selector = self.selector
-        if selector is None or not rack:
-            return None
-        return lambda partition, offset: selector.choose(partition, rack, offset)
+    def _answer_follower(self, context: RequestContext, request: FetchRequest, fetching: Fetching) -> Answer:
+        """Return the response to a follower, whose fetch acknowledges all records below its offsets."""
+        older = context.version < REPLICA_STATE_VERSION_FIRST
+        follower = ReplicaState(request.replica_id) if older else request.replica_state
+        reading = self.followers.begin(request, fetching, follower, self.fetch_bytes_max)
+        if len(reading.session.due) > FOLLOWED_AT_ONCE_MAX:
+            return Later(self._read_in_steps(context, request, fetching, reading), holds_connection=True)
+        return self._read(context, request, fetching, reading)
+
+    # ---- read, wait, answer
 
     def _read(
+        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: PartitionsRead
+    ) -> Answer:
+        try:
+            found = reading.read()
+        except NotCached:
+            return Later(self._finish(context, fetching, reading, reading.read_patiently()), holds_connection=False)
+        return self._answer_or_wait(context, request, fetching, reading, found)
+
+    def _read_in_steps(
+        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: PartitionsRead
+    ) -> Steps[Answer]:
+        try:
+            found = yield from reading.read_in_steps()
+        except NotCached:
+            return Later(self._finish(context, fetching, reading, reading.read_patiently()), holds_connection=False)
+        return self._answer_or_wait(context, request, fetching, reading, found)
+
+    def _answer_or_wait(
         self,
         context: RequestContext,
         request: FetchRequest,
         fetching: Fetching,
-        reading: Reading,
+        reading: PartitionsRead,
         found: list[FetchedPartition],
-        refused: list[FetchedPartition],
     ) -> Answer:
-        """Return the response if enough bytes are available, otherwise the coroutine that waits for more."""
-        completes = reading.is_enough or any(data.error_code in COMPLETING for _, data in refused)
-        if completes or request.max_wait_ms <= 0:
-            return self._answer(context, fetching, found, refused)
-        watch = Watch(partition.watches for _, partition in reading.located)
-        context.hurry = watch.hurry
-        return Later(
-            self._finish(context, fetching, reading.wait(watch, request.max_wait_ms), refused), holds_connection=False
-        )
+        """Return the response if enough was found, otherwise the coroutine that waits for more."""
+        if reading.is_enough or request.max_wait_ms <= 0:
+            return self._answer(context, fetching, reading, found)
+        context.hurry, waiting = reading.begin_wait(request.max_wait_ms)
+        return Later(self._finish(context, fetching, reading, waiting), holds_connection=False)
+
+    async def _finish(
+        self,
+        context: RequestContext,
+        fetching: Fetching,
+        reading: PartitionsRead,
+        waiting: Awaitable[list[FetchedPartition]],
+    ) -> FetchResponse:
+        return self._answer(context, fetching, reading, await waiting)
+
+    def _answer(
+        self, context: RequestContext, fetching: Fetching, reading: PartitionsRead, found: list[FetchedPartition]
+    ) -> FetchResponse:
+        found += reading.absent()
+        response = self.sessions.open(fetching, found, self._now_ms()) if fetching.opening else fetching.answer(found)
+        if context.version >= LEADER_VERSION_FIRST:
+            self._tell_leaders(context, found, response)
+        reading.answered()
+        return response
 
     def refuse(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
         """Return a response with the error `code` for every partition. Some versions have no top-level error code."""
@@ -270,28 +277,6 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         if fetching.privileged:
             return allows(session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
         return not topic or allows(session, Operation.READ, ResourceType.TOPIC, topic)
-
-    async def _finish(
-        self,
-        context: RequestContext,
-        fetching: Fetching,
-        waiting: Awaitable[list[FetchedPartition]],
-        refused: list[FetchedPartition],
-    ) -> FetchResponse:
-        return self._answer(context, fetching, await waiting, refused)
-
-    def _answer(
-        self,
-        context: RequestContext,
-        fetching: Fetching,
-        found: list[FetchedPartition],
-        refused: list[FetchedPartition],
-    ) -> FetchResponse:
-        found += refused
-        response = self.sessions.open(fetching, found, self._now_ms()) if fetching.opening else fetching.answer(found)
-        if context.version >= LEADER_VERSION_FIRST:
-            self._tell_leaders(context, found, response)
-        return response
 
     def _tell_leaders(self, context: RequestContext, found: list[FetchedPartition], response: FetchResponse) -> None:
         """Add the current leaders of partitions that this broker does not lead, and their endpoints (KIP-951)."""

@@ -30,10 +30,8 @@ class FollowerFetches:
         self._early: set[int] = set()
         """The brokers with a session of a broker epoch that the metadata does not have yet."""
 
-    def begin(
-        self, request: FetchRequest, fetching: Fetching, follower: ReplicaState, bytes_max: int
-    ) -> FollowerReading:
-        """Return the read of a follower's request. `opened` must be called after its response is known."""
+    def begin(self, request: FetchRequest, fetching: Fetching, follower: ReplicaState, bytes_max: int) -> FollowerFetch:
+        """Return the read of a follower's request."""
         known = None if fetching.session is None else fetching.session.follower
         if isinstance(known, FollowerSession):
             session = known
@@ -53,23 +51,20 @@ class FollowerFetches:
         keeps = fetching.opening or fetching.session is not None
         for wanted in changed:
             session.add(wanted, self._find(wanted, by_id=fetching.by_id), takes_over=keeps)
-        return FollowerReading(session, self._keeper, request.min_bytes, min(request.max_bytes, bytes_max))
+        return FollowerFetch(
+            self, fetching, session, self._keeper, request.min_bytes, min(request.max_bytes, bytes_max)
+        )
 
-    def opened(self, reading: FollowerReading, fetching: Fetching) -> None:
+    def opened(self, session: FollowerSession, fetching: Fetching) -> None:
         """Keep the session of a request whose response is known, or close it if the follower has no fetch session."""
-        session = reading.session
-        reading.record_throttled()
         if fetching.session is None:
             session.close()
         elif session.session is None:
             self._keep(session, fetching)
 
-    def unlocated(self, reading: FollowerReading, fetching: Fetching) -> list[FetchedPartition]:
+    def unlocated(self, session: FollowerSession, fetching: Fetching) -> list[FetchedPartition]:
         """Return the errors of the requested partitions that this broker does not have."""
-        return [
-            (wanted, failed(wanted.asked, self._reason(wanted, fetching)))
-            for wanted in reading.session.unlocated.values()
-        ]
+        return [(wanted, failed(wanted.asked, self._reason(wanted, fetching))) for wanted in session.unlocated.values()]
 
     def _keep(self, session: FollowerSession, fetching: Fetching) -> None:
         assert fetching.session is not None
@@ -112,3 +107,28 @@ class FollowerFetches:
         except ApiError as error:
             return error.code
         return self._replicas.why_absent(TopicPartition(topic.name, wanted.asked.partition))
+
+
+class FollowerFetch(FollowerReading):
+    """The read of one Fetch request of a follower. The response, once it is known, keeps or closes its session."""
+
+    def __init__(
+        self,
+        fetches: FollowerFetches,
+        fetching: Fetching,
+        session: FollowerSession,
+        keeper: IsrKeeper,
+        bytes_min: int,
+        bytes_max: int,
+    ) -> None:
+        super().__init__(session, keeper, bytes_min, bytes_max)
+        self._fetches, self._fetching = fetches, fetching
+
+    def absent(self) -> list[FetchedPartition]:
+        """Return the errors of the requested partitions that this broker does not have."""
+        return self._fetches.unlocated(self.session, self._fetching) if self.session.unlocated else []
+
+    def answered(self) -> None:
+        """Count the records that the leader's quota measures, and keep or close the session."""
+        self.record_throttled()
+        self._fetches.opened(self.session, self._fetching)

@@ -12,7 +12,7 @@ from pykbroker.core.fetch.session import FetchedPartition, SessionPartition
 from pykbroker.replica.leading.follower_session import FollowerSession
 from pykbroker.replica.leading.isr_keeper import IsrKeeper
 from pykbroker.replica.partition.partition import Partition
-from pykbroker.replica.partition.reading import AT_ONCE_MAX, Missing, diverges, failed
+from pykbroker.replica.partition.reading import AT_ONCE_MAX, FetchWait, Missing, diverges, failed
 from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.log.log import Log
 from pykbroker.world import portions
@@ -69,6 +69,10 @@ class FollowerReading:
             await trio.lowlevel.checkpoint()
         await patiently(partial(self._read_up_to, count))
         return self._result()
+
+    def begin_wait(self, wait_ms_max: int) -> FetchWait:
+        """Begin the wait for new records. The session misses none since the read."""
+        return self.session.hurry, self.wait(wait_ms_max)
 
     async def wait(self, wait_ms_max: int) -> list[FetchedPartition]:
         """Wait until a partition has new records, `wait_ms_max` has passed, or the request is hurried, then read."""

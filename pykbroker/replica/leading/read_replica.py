@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.replica.partition.partition import Partition
+from pykbroker.replica.partition.reading import Prefer
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The only value of replica.selector.class with an effect."""
@@ -18,6 +19,10 @@ class RackAwareSelector:
 
     def __init__(self, image: Callable[[], MetadataImage]) -> None:
         self._image = image
+
+    def within(self, rack: str) -> Prefer:
+        """Return the function that names the replica from which a consumer in `rack` should fetch."""
+        return lambda partition, offset: self.choose(partition, rack, offset)
 
     def choose(self, partition: Partition, rack: str, offset: int) -> int:
         """Return the broker from which a consumer in `rack` should fetch `offset`, or -1 for the leader.

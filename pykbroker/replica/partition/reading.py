@@ -5,8 +5,8 @@ The first batch found may exceed every limit, so that the consumer always makes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Protocol
 
 import trio
 
@@ -27,6 +27,8 @@ AT_ONCE_MAX = 16
 Located = list[tuple[SessionPartition, Partition]]
 Prefer = Callable[[Partition, int], int]
 """A function that returns the broker from which the client should fetch an offset of a partition, or -1."""
+FetchWait = tuple[Callable[[], None], Coroutine[Any, Any, list[FetchedPartition]]]
+"""A function that makes a waiting read return what there is, and the wait itself."""
 
 
 class Reading:
@@ -44,12 +46,18 @@ class Reading:
         committed_only: bool,
         from_followers: bool = False,
         prefer: Prefer | None = None,
+        absent: list[FetchedPartition] | None = None,
+        completes: bool = False,
     ) -> None:
         """Read from partitions that this broker leads, and with `from_followers` from those that it follows
-        (KIP-392)."""
+        (KIP-392).
+
+        `absent` has the errors of the other requested partitions. With `completes`, one of them is reported at once.
+        """
         self._from_followers, self._prefer = from_followers, prefer
         self.located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
         self._committed_only = committed_only
+        self._absent, self._completes = absent or [], completes
         self._size, self._in_steps = 0, False
         self._found: list[FetchedPartition] = []
         self._at = 0
@@ -79,7 +87,7 @@ class Reading:
         return self._found
 
     def _begin(self) -> None:
-        self._size, self.is_enough, self._found = 0, not self.located, []
+        self._size, self.is_enough, self._found = 0, self._completes or not self.located, []
 
     def _read_up_to(self, end: int) -> None:
         """Read the partitions from index `_at` to below `end`."""
@@ -119,6 +127,11 @@ class Reading:
         except ApiError as error:
             self._refused[partition] = error
 
+    def begin_wait(self, wait_ms_max: int) -> FetchWait:
+        """Begin the wait for enough bytes. No append from now on is missed."""
+        watch = Watch(partition.watches for _, partition in self.located)
+        return watch.hurry, self.wait(watch, wait_ms_max)
+
     async def wait(self, watch: Watch, wait_ms_max: int) -> list[FetchedPartition]:
         """Wait until enough bytes are found, `wait_ms_max` has passed, or `watch.hurry` is called.
 
@@ -141,6 +154,13 @@ class Reading:
     async def read_patiently(self) -> list[FetchedPartition]:
         """Read as `read` does, and wait for the disk where needed."""
         return await patiently(self.read)
+
+    def absent(self) -> list[FetchedPartition]:
+        """Return the errors of the requested partitions that are not read."""
+        return self._absent
+
+    def answered(self) -> None:
+        """Do nothing: the response to a consumer acknowledges nothing."""
 
     def _discard(self) -> None:
         """Subtract the bytes that were read and will be read again from the topics' counters."""
