@@ -7,8 +7,8 @@ import itertools
 import signal
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from random import Random
 from typing import Any, NoReturn
 from unittest.mock import patch
@@ -17,6 +17,7 @@ import trio
 import trio.testing
 
 from pykbroker.core.producer.batch import ProducerBatch
+from pykbroker.core.producer.errors import ProducerClosed, TransactionError
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.producer import KafkaProducer
@@ -235,11 +236,13 @@ async def nothing() -> None:
 class TrioFace:
     """A producer for trio with its cluster, in one loop with a virtual clock."""
 
-    def __init__(self, net: LoopbackNet, cluster: ScriptedCluster, producer: Producer) -> None:
-        self.net, self.cluster, self.producer = net, cluster, producer
+    def __init__(
+        self, net: LoopbackNet, cluster: ScriptedCluster, producer: Producer, settings: dict[str, Any]
+    ) -> None:
+        self.net, self.cluster, self.producer, self._settings = net, cluster, producer, settings
         self.numbers = itertools.count()
         self.sent: list[Sent] = []
-        self._scope = trio.CancelScope()
+        self._scope, self._task = trio.CancelScope(), trio.lowlevel.current_task()
         self.acts = (handle_sigint, self.cancel)
 
     @property
@@ -249,6 +252,12 @@ class TrioFace:
     def cancel(self) -> None:
         """Cancel the call that is made."""
         self._scope.cancel()
+
+    def has_task(self) -> bool:
+        """Whether a task of the test or of a client runs. SystemExit in what a task of trio itself calls ends trio."""
+        task = trio.lowlevel.current_task()
+        assert task.parent_nursery is not None
+        return task is self._task or task.parent_nursery.parent_task is not trio.lowlevel.current_root_task()
 
     async def send(self, partition: int | None = None, key: bytes | None = None) -> Any:
         value = b"%d" % next(self.numbers)
@@ -302,6 +311,30 @@ class TrioFace:
                 assert each.at is not None
         return has_returned
 
+    @asynccontextmanager
+    async def program(self, each: Interrupt, **settings: Any) -> AsyncIterator[None]:
+        """Run a block with a producer of its own, which SystemExit ends. Check what it leaves.
+
+        Records fail only if SystemExit ends a task of the producer, or leaves its requests half sent.
+        """
+        earlier, self.sent = self.sent, []
+        self.producer = trio_producer(self.net, **self._settings | settings)
+        try:
+            async with self.producer:
+                yield
+        except SystemExit:
+            assert each.at is not None
+        else:
+            assert each.at is None, f"{each.at}: no SystemExit"
+        check_memory(self.shell, each)
+        assert all(batch.is_settled for batch in self.shell.accumulator.incomplete.batches()), each.at
+        for values, delivery in self.sent:
+            assert delivery.is_done, each.at
+            with suppress(ProducerClosed, TransactionError, RowsFailed):
+                delivery.result()
+                earlier.append((values, delivery))
+        self.sent = earlier
+
 
 def run_trio(test: Callable[[TrioFace], Awaitable[None]], **settings: Any) -> None:
     """Run a test in the main task of a loop, which gets KeyboardInterrupt. Then check the topic."""
@@ -314,7 +347,7 @@ def run_trio(test: Callable[[TrioFace], Awaitable[None]], **settings: Any) -> No
             cluster.state.add_topic("topic", 3)
             cluster.start()
             async with trio_producer(net, **settings) as producer:
-                face = TrioFace(net, cluster, producer)
+                face = TrioFace(net, cluster, producer, settings)
                 await producer.partitions_for("topic")
                 await test(face)
             check_topic(cluster, face.sent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from tests.unit.producer.interrupted import (
     TrioFace,
     check_memory,
     drive,
+    raise_system_exit,
     run_asyncio,
     run_trio,
     sync_face,
@@ -124,6 +125,30 @@ def test_transactions_on_trio(step: str) -> None:
     run_trio(test, **TRANSACTIONAL)
 
 
+@STEPS
+def test_transactions_on_trio_that_system_exit_ends(step: str) -> None:
+    async def test(face: TrioFace) -> None:
+        returned, aborted = [], []
+        for each in each_interrupt([raise_system_exit], *PRODUCER, stride=LONG_STRIDE, counts=face.has_task):
+            async with face.program(each):
+                await face.producer.init_transactions()
+                with each if step == "begin" else nullcontext():
+                    await face.begin()
+                [value], _ = await face.put()
+                if step == "abort":
+                    aborted.append(value)
+                with each if step != "begin" else nullcontext():
+                    await (face.abort() if step == "abort" else face.commit())
+                if step != "abort":
+                    returned.append(value)
+        assert are_ended(face)
+        written = Counter(record.value for log in logs_of(face) for record in log.committed_records)
+        assert written.keys() >= set(returned)
+        assert not written.keys() & set(aborted)
+
+    run_trio(test, **TRANSACTIONAL)
+
+
 @UNAWAITED
 @STEPS
 def test_transactions_on_asyncio(step: str) -> None:
@@ -185,6 +210,9 @@ def test_close_on_trio(name: str, settings: dict[str, Any]) -> None:
     async def test(face: TrioFace) -> None:
         for each in each_interrupt(face.acts, *PRODUCER, stride=LONG_STRIDE):
             await close_on_trio(face, name, settings, each)
+        exits = each_interrupt([raise_system_exit], *PRODUCER, stride=LONG_STRIDE, counts=face.has_task)
+        for each in exits if name == "aclose" else ():  # SystemExit in __aexit__ may leave trio's nursery open
+            await exit_from_close(face, settings, each)
         await trio.testing.wait_all_tasks_blocked()
         assert are_ended(face)
 
@@ -215,6 +243,17 @@ async def close_on_trio(face: TrioFace, name: str, settings: dict[str, Any], eac
         await face.attempt(end, each, begin)
     assert all(each.is_done for each in deliveries), each.at
     check_closed(face, each)
+
+
+async def exit_from_close(face: TrioFace, settings: dict[str, Any], each: Interrupt) -> None:
+    """Let SystemExit end a new producer that is being closed."""
+    async with face.program(each, **settings):
+        if settings is TRANSACTIONAL:
+            await face.producer.init_transactions()
+            await face.begin()
+        face.sent.append(await face.send())
+        with each:
+            await face.producer.aclose()
 
 
 @UNAWAITED

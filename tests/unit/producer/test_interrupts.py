@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.client.interrupts import each_interrupt
+from tests.unit.client.interrupts import LONG_STRIDE, each_interrupt
 from tests.unit.producer.conftest import delayed
 from tests.unit.producer.hosted import Call, wait_until
 from tests.unit.producer.interrupted import (
@@ -28,6 +28,7 @@ from tests.unit.producer.interrupted import (
     TrioFace,
     handle_sigint,
     nothing,
+    raise_system_exit,
     run_asyncio,
     run_trio,
     sync_face,
@@ -137,7 +138,23 @@ async def cancel_all_in_trio(
         await face.check(each)
 
 
-@pytest.mark.parametrize("interrupt_each", [interrupt_all_in_trio, cancel_all_in_trio])
+async def exit_all_in_trio(
+    face: TrioFace,
+    call: Callable[[], Awaitable[Any]],
+    before: Callable[[], Awaitable[None]] = nothing,
+    files: tuple[str, ...] = PRODUCER,
+) -> None:
+    """Raise SystemExit at places of a call. Each ends the program that makes the call."""
+    for each in each_interrupt([raise_system_exit], *files, stride=LONG_STRIDE, counts=face.has_task):
+        async with face.program(each):
+            face.sent.append(await face.send())
+            await before()
+            with each:
+                found = await call()
+            face.sent += [found] if found is not None else []
+
+
+@pytest.mark.parametrize("interrupt_each", [interrupt_all_in_trio, cancel_all_in_trio, exit_all_in_trio])
 class TestTrio:
     """A producer for trio."""
 
