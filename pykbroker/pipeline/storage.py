@@ -325,9 +325,11 @@ class LocalStorage:
         try:
             yield
         finally:
-            with suppress(OSError):
-                path.unlink()
-            os.close(descriptor)
+            try:
+                with suppress(OSError):
+                    path.unlink()
+            finally:
+                os.close(descriptor)  # an interrupt would leave the lock to this process until its end
             local_files.delete_empty(made)
 
     def _locked(self, path: Path) -> int:
