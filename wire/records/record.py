@@ -101,19 +101,6 @@ class NoKeys(DecodeError):
         self.indexes, self.count = indexes, count
 
 
-def validate_records(
-    batch: Batch, bytes_max: int, *, key_required: bool = False, headers_max: int | None = None
-) -> tuple[int, int]:
-    """Validate every record of a producer's batch. Return the smallest and the largest timestamp.
-
-    Raise the errors of `validate_content`. Raise TooLarge if the batch decompresses to more than `bytes_max` bytes.
-    """
-    if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
-        raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
-    data = content(batch, bytes_max)
-    return validate_content(data, batch.count, batch.base_timestamp, key_required, headers_max)
-
-
 def validate_content(
     data: bytes, count: int, base_timestamp: int, key_required: bool, headers_max: int | None
 ) -> tuple[int, int]:

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.wire.records.validated import validated
 from wire.errors import DecodeError, EncodeError
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder, recompress, sealed, stamped
 from wire.records.compression import Codec, TooLarge
-from wire.records.record import Record, records, validate_records
+from wire.records.record import Record, records
 
 MIB = 1 << 20
 
@@ -44,7 +45,7 @@ def test_a_built_batch_decodes_to_the_appended_records(
     assert batch.crc_ok()
     assert list(records(batch, MIB)) == made
     times = [record.timestamp for record in made]
-    assert validate_records(batch, MIB) == (min(times), max(times))
+    assert validated(batch, MIB) == (min(times), max(times))
     assert (batch.base_timestamp, batch.max_timestamp) == (times[0], max(times))
     assert (batch.base_offset, batch.last_offset, batch.count) == (base_offset, made[-1].offset, len(made))
 

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import default_records as kafka_python
 
+from tests.unit.wire.records.validated import validated
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
-from wire.records.record import Record, records, validate_records
+from wire.records.record import Record, records
 
 MIB = 1 << 20
 READERS = [kafka_python.DefaultRecordBatch, aiokafka.DefaultRecordBatch, aiokafka._DefaultRecordBatchPy]
@@ -82,7 +83,7 @@ def compare_written(writer: Any, made: list[Record], codec: Codec) -> None:
     theirs, ours = Batch.read(written_by(writer, made, codec)), Batch.read(written(made, codec))
     assert theirs.crc_ok()
     assert list(records(theirs, 16 * MIB)) == made
-    assert validate_records(theirs, 16 * MIB) == validate_records(ours, 16 * MIB)
+    assert validated(theirs, 16 * MIB) == validated(ours, 16 * MIB)
     if codec is Codec.NONE:
         assert theirs.buffer[21:] == ours.buffer[21:]
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.unit.wire.records.validated import validated
 from wire.errors import DecodeError
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder, recompress, sealed
 from wire.records.compression import Codec
 from wire.records.control import ControlType, control_records
-from wire.records.record import Record, records, validate_records
+from wire.records.record import Record, records
 
 MIB = 1 << 20
 GOLDEN = Path(__file__).parents[3] / "data" / "golden"
@@ -98,7 +99,7 @@ def test_every_batch_is_valid(path: str) -> None:
         assert batch.crc_ok()
         assert sealed(batch, batch.payload) == batch.buffer
         if "compacted" not in path:
-            low, high = validate_records(batch, MIB)
+            low, high = validated(batch, MIB)
             assert low <= high
             assert batch.is_log_append_time or high == batch.max_timestamp
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.wire.records.validated import validated
 from wire.errors import DecodeError
 from wire.records.batch import HEADER, HEADER_BYTES, LOG_APPEND_TIME, Batch
 from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec, TooLarge, compress
-from wire.records.record import Record, records, validate_records
+from wire.records.record import Record, records
 
 KIB = 1024
 RECORDS = [
@@ -39,7 +40,7 @@ def built(codec: Codec = Codec.NONE) -> Batch:
 
 def outcomes(damaged: Batch, bytes_max: int) -> Iterator[bool]:
     """Yield whether iteration and whether validation succeed; fail on any exception except DecodeError."""
-    for reader in (lambda: list(records(damaged, bytes_max)), lambda: validate_records(damaged, bytes_max)):
+    for reader in (lambda: list(records(damaged, bytes_max)), lambda: validated(damaged, bytes_max)):
         try:
             reader()
             yield True
@@ -50,7 +51,7 @@ def outcomes(damaged: Batch, bytes_max: int) -> Iterator[bool]:
 @pytest.mark.parametrize("codec", Codec)
 def test_records_of_every_codec_are_decoded(codec: Codec) -> None:
     assert list(records(built(codec), 30 * KIB)) == RECORDS
-    assert validate_records(built(codec), 30 * KIB) == (990, 2000)
+    assert validated(built(codec), 30 * KIB) == (990, 2000)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
@@ -58,7 +59,7 @@ def test_the_decompressed_size_of_records_is_limited(codec: Codec) -> None:
     with pytest.raises(TooLarge):
         list(records(built(codec), 20_000))
     with pytest.raises(TooLarge):
-        validate_records(built(codec), 20_000)
+        validated(built(codec), 20_000)
 
 
 def test_all_records_have_the_log_append_time_as_timestamp() -> None:
@@ -75,9 +76,9 @@ def test_offset_gaps_from_compaction_are_accepted() -> None:
     kept = bytes.fromhex("0c 00 00 04 01 01 000c 00 00 0c 01 01 00")
     assert [record.offset for record in records(batch(kept, 2, last_delta=9), 0)] == [72, 76]
     with pytest.raises(DecodeError):
-        validate_records(batch(kept, 2, last_delta=9), 0)
+        validated(batch(kept, 2, last_delta=9), 0)
     with pytest.raises(DecodeError):
-        validate_records(batch(kept, 2), 0)
+        validated(batch(kept, 2), 0)
 
 
 @pytest.mark.parametrize("offset_delta", ["13", "0f", "01"])  # 10 above the last offset, then -8 and -1
@@ -130,7 +131,7 @@ FINE = "0c 00 00 00 01 01 00"
 def test_wrong_lengths_and_counts_are_decode_errors(payload: str, count: int) -> None:
     damaged = batch(bytes.fromhex(payload), count)
     with pytest.raises(DecodeError):
-        validate_records(damaged, KIB)
+        validated(damaged, KIB)
     if payload != FINE + FINE or count != 2:
         with pytest.raises(DecodeError):
             list(records(damaged, KIB))
@@ -139,18 +140,18 @@ def test_wrong_lengths_and_counts_are_decode_errors(payload: str, count: int) ->
 def test_undefined_attributes_are_accepted() -> None:
     odd = batch(bytes.fromhex("0c 01 00 00 01 01 00"), 1)
     assert len(list(records(odd, 0))) == 1
-    assert validate_records(odd, 0) == (odd.base_timestamp, odd.base_timestamp)
+    assert validated(odd, 0) == (odd.base_timestamp, odd.base_timestamp)
 
 
 def test_missing_keys_are_reported_where_required() -> None:
     keyed = BatchBuilder()
     for key in (b"a", b""):
         keyed.append(key, b"value")
-    validate_records(Batch.read(keyed.build()), 0, key_required=True)
+    validated(Batch.read(keyed.build()), 0, key_required=True)
     keyed.append(None, b"value")
-    validate_records(Batch.read(keyed.build()), 0)
+    validated(Batch.read(keyed.build()), 0)
     with pytest.raises(DecodeError, match="1 records without a key, the first is record 2"):
-        validate_records(Batch.read(keyed.build()), 0, key_required=True)
+        validated(Batch.read(keyed.build()), 0, key_required=True)
 
 
 @pytest.mark.parametrize("deltas", [[0], [5, 1], [-5, -9], [0, 3, -7, 2]])
@@ -158,7 +159,7 @@ def test_validation_returns_the_smallest_and_the_largest_timestamp(deltas: list[
     builder = BatchBuilder(base_timestamp=1000)
     for delta in deltas:
         builder.append(b"", b"", (), 1000 + delta)
-    assert validate_records(Batch.read(builder.build()), 0) == (1000 + min(deltas), 1000 + max(deltas))
+    assert validated(Batch.read(builder.build()), 0) == (1000 + min(deltas), 1000 + max(deltas))
 
 
 def test_the_number_of_headers_is_limited() -> None:
