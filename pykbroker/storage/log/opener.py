@@ -1,4 +1,4 @@
-"""A limit on the number of batches that are decompressed in threads at a time.
+"""A limit on the number of batches that are decompressed in threads at a time, and of logs that write their last files.
 
 All logs share one `Opener`, which bounds the memory. A batch takes at most `LogConfig.decompressed_bytes_max` bytes of
 memory, and up to three times as much while it is recompressed.
@@ -18,7 +18,7 @@ OPENED_AT_ONCE_MAX = 2
 
 
 class Opener:
-    """A limited `OffLoop`: it runs functions that decompress a batch in threads.
+    """A limited `OffLoop`: it runs functions that decompress a batch, or write the last files of a log, in threads.
 
     At most `OPENED_AT_ONCE_MAX` functions run at a time. Later calls wait in order.
     """

@@ -45,7 +45,7 @@ COUNT = slice(HEADER_BYTES - 4, HEADER_BYTES)
 
 
 class LongWork(Exception):
-    """An error for a batch whose decompression takes too long for the event loop, unlike its header suggests."""
+    """An error for a batch that may take too long for the event loop: its records, or its compression."""
 
 
 def opens_records(config: LogConfig) -> bool:
