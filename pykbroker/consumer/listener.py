@@ -13,7 +13,8 @@ class RebalanceListener:
     """A listener that does nothing, as a base class. All partitions are sets of TopicPartition.
 
     A listener needs only the methods that it uses. On trio and asyncio, they may be async functions. A call that Ctrl-C
-    or another error of a signal handler ends is repeated by the next poll, or before the consumer leaves the group.
+    or another error of a signal handler ends is repeated by the next poll, or before the consumer leaves the group. One
+    that raises another error, or is cancelled with the poll, is over, and its partitions are given up or taken.
     """
 
     def on_partitions_assigned(self, partitions: Any) -> Any:

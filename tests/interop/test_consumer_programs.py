@@ -102,7 +102,7 @@ class Member(RebalanceListener):
     def _subscribe(self) -> None:
         self._consumer.subscribe(self._group.topics[: self._topics], listener=self)
 
-    # ---- the listener, whose calls are repeated if the time-out of a step ends them
+    # ---- the listener
 
     def on_partitions_assigned(self, partitions: Any) -> None:
         for place in partitions:
@@ -112,9 +112,11 @@ class Member(RebalanceListener):
         self._group.rebalances += 1
 
     async def on_partitions_revoked(self, partitions: Any) -> None:
-        await self._commit()
-        for place in partitions:
-            self.next.pop(place, None)
+        try:
+            await self._commit()
+        finally:  # the time-out of a step may cancel the call, which counts as done
+            for place in partitions:
+                self.next.pop(place, None)
 
     # ---- steps
 
