@@ -172,6 +172,5 @@ async def test_an_interceptor_may_end_the_program(producing: Producing) -> None:
             await producer.send("topic", b"value", partition=0)
             await trio.sleep_forever()
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(SystemExit, match="3"):
         await send_and_wait()
-    assert caught.group_contains(SystemExit)
