@@ -1,8 +1,9 @@
 """A producer without a timeout. It repeats unacknowledged batches as librdkafka does.
 
 After an error, it waits for the responses to all batches in flight, and then sends all that are not acknowledged again,
-in order. After OUT_OF_ORDER_SEQUENCE_NUMBER, which no broker should answer, it also begins a new producer id, as Kafka
-gives one to an idempotent producer for a new epoch. What was written without an acknowledgement is then written twice.
+in order. After OUT_OF_ORDER_SEQUENCE_NUMBER, which a broker may answer only if what is repeated was deleted, it also
+begins a new producer id, as Kafka gives one to an idempotent producer for a new epoch. What was written without an
+acknowledgement is then written twice.
 """
 
 from __future__ import annotations
@@ -217,7 +218,9 @@ class SimProducer:
         if code is ErrorCode.NONE:
             send.outcome, send.base_offset = SendOutcome.ACKNOWLEDGED, answer.base_offset
             return True
-        if code not in self._undecided and code not in TEMPORARY:
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._may_be_deleted(send):
+            self._needs_epoch = True
+        elif code not in self._undecided and code not in TEMPORARY:
             self._history.unexpected.append(f"{self.name} got {code.name} {answer.error_message}")
             if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 self.draining = True
@@ -229,6 +232,18 @@ class SimProducer:
                 send.outcome = SendOutcome.REFUSED
             raise Again(code.name)
         return False
+
+    def _may_be_deleted(self, send: Send) -> bool:
+        """Whether the records of an earlier attempt may be deleted already, since none above them is acknowledged.
+
+        A replica whose log began anew behind them leads without their sequences, and refuses them, as in Kafka.
+        """
+        acknowledged = (
+            each.base_offset
+            for each in self._history.sends
+            if each.place == send.place and each.producer == self.name and each.outcome is SendOutcome.ACKNOWLEDGED
+        )
+        return self._history.deleted.get(send.place, 0) > max(acknowledged, default=0)
 
 
 def renumbered(data: bytes, producer_id: int, sequence: int) -> bytes:
