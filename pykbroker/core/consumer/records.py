@@ -131,6 +131,10 @@ class FetchedColumns(msgspec.Struct, gc=False):
 def by_partition(records: Iterable[Any]) -> dict[TopicPartition, list[Any]]:
     """Return records, which have a topic and a partition, as lists of each partition."""
     found: dict[TopicPartition, list[Any]] = {}
+    place: TopicPartition | None = None
     for record in records:
-        found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        if place is None or record.partition != place[1] or record.topic != place[0]:  # a poll has runs of a partition
+            place = TopicPartition(record.topic, record.partition)
+            append = found.setdefault(place, []).append
+        append(record)
     return found
