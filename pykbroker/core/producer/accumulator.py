@@ -322,10 +322,12 @@ class RecordAccumulator:
         partition = batch.partition
         batch.close()
         batch.leader_epoch = leader.epoch
-        queue.popleft()
-        del self._queues[partition]
-        if queue:
+        if len(queue) > 1:
+            queue.popleft()
+            del self._queues[partition]
             self._queues[partition] = queue
+        else:  # no queue is ever empty, not even if a signal handler raises an error after a call of these lines
+            del self._queues[partition]
         if self._sequencer is not None:
             self._sequencer.drained(batch)
 
