@@ -8,12 +8,16 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import TypeVar
 
+import pytest
+
 FaultT = TypeVar("FaultT")
 
 SOAK_S = float(os.environ.get("PYKBROKER_TEST_SOAK_S", "0"))
 """The time for which each test with a soak injects its faults, in seconds."""
 TIMEOUT_S = 240 + 3 * SOAK_S
 """The timeout of a test with a soak."""
+soak = pytest.mark.skipif(not SOAK_S, reason="PYKBROKER_TEST_SOAK_S is not set")
+"""The mark of a test that runs in a soak only."""
 
 
 def faults_of_soak(planned: Sequence[FaultT], rarer: Sequence[FaultT], dice: Random) -> Iterator[FaultT]:

@@ -31,7 +31,7 @@ from tests.interop.pipeline.faulty_jobs import (
     with_key,
 )
 from tests.interop.pipeline.job_process import JobProcess
-from tests.interop.soak import SOAK_S
+from tests.interop.soak import SOAK_S, soak
 from tools.bench.peers import PEERS
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 pytestmark = [
-    pytest.mark.skipif(not SOAK_S, reason="PYKBROKER_TEST_SOAK_S is not set"),
+    soak,
     pytest.mark.timeout(1200 + 3 * SOAK_S, func_only=True),  # each run starts a JVM
     pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]

@@ -38,14 +38,13 @@ from tests.interop.pipeline.faulty_jobs import (
     with_key,
 )
 from tests.interop.pipeline.marks import spark_marks
-from tests.interop.soak import SOAK_S
+from tests.interop.soak import SOAK_S, soak
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
 pytestmark = spark_marks(int(1200 + 3 * SOAK_S))  # each run of a soak starts a JVM
-soak = pytest.mark.skipif(not SOAK_S, reason="PYKBROKER_TEST_SOAK_S is not set")
 RECORDS = 1_000
 """The records that each run of a job finds."""
 INTERRUPTED = SIGNAL_EXIT_CODE + signal.SIGINT

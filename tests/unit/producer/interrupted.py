@@ -233,7 +233,29 @@ async def nothing() -> None:
     """Do nothing before a call."""
 
 
-class TrioFace:
+class AwaitedFace:
+    """The calls that a producer for trio and one for asyncio share."""
+
+    producer: Any
+    sent: list[Sent]
+
+    send: Callable[..., Awaitable[Any]]
+
+    async def flush(self) -> None:
+        self.sent.append(await self.send())
+        await self.producer.flush()
+
+    async def begin(self) -> None:
+        await self.producer.begin_transaction()
+
+    async def commit(self) -> None:
+        await self.producer.commit_transaction()
+
+    async def abort(self) -> None:
+        await self.producer.abort_transaction()
+
+
+class TrioFace(AwaitedFace):
     """A producer for trio with its cluster, in one loop with a virtual clock."""
 
     def __init__(
@@ -271,19 +293,6 @@ class TrioFace:
         values = [b"%d" % next(self.numbers) for _ in range(2)]
         values.append((b"%d" % next(self.numbers)).ljust(LARGE_ROW_BYTES))
         return values, await self.producer.send_many("topic", values, [b"key", None, None])
-
-    async def flush(self) -> None:
-        self.sent.append(await self.send())
-        await self.producer.flush()
-
-    async def begin(self) -> None:
-        await self.producer.begin_transaction()
-
-    async def commit(self) -> None:
-        await self.producer.commit_transaction()
-
-    async def abort(self) -> None:
-        await self.producer.abort_transaction()
 
     async def check(self, each: Interrupt) -> None:
         """Check that the producer is whole and goes on."""
@@ -369,7 +378,7 @@ def trio_producer(net: LoopbackNet, **settings: Any) -> Producer:
 # ---- asyncio
 
 
-class AsyncFace:
+class AsyncFace(AwaitedFace):
     """A producer for asyncio."""
 
     def __init__(self, net: HostedNet, producer: AsyncProducer) -> None:
@@ -402,19 +411,6 @@ class AsyncFace:
     async def send_many(self) -> Any:
         values = [b"%d" % next(self.numbers) for _ in range(2)]
         return values, await self.producer.send_many("topic", values, [b"key", None])
-
-    async def flush(self) -> None:
-        self.sent.append(await self.send())
-        await self.producer.flush()
-
-    async def begin(self) -> None:
-        await self.producer.begin_transaction()
-
-    async def commit(self) -> None:
-        await self.producer.commit_transaction()
-
-    async def abort(self) -> None:
-        await self.producer.abort_transaction()
 
     async def check(self, each: Interrupt) -> None:
         """Check that the producer is whole and goes on."""
