@@ -6,12 +6,16 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from kafka.net import selector
+from kafka.net.inet import KafkaNetSocket
 
 from tests.interop.group_scenarios import SOON
 from tests.interop.java_tools import SPARK_JVM
@@ -27,6 +31,30 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 for variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(variable, " ".join(SPARK_JVM))
+
+
+class CollectedSocket(socket.socket):
+    """A socket of kafka-python, which leaves those of failed connections and constructors to the garbage collector.
+
+    The collector would warn of such a socket in the middle of any later test.
+    """
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def collected_pair() -> tuple[CollectedSocket, CollectedSocket]:
+    one, other = socket.socketpair()
+    return CollectedSocket(fileno=one.detach()), CollectedSocket(fileno=other.detach())
+
+
+@pytest.fixture(autouse=True, scope="session")
+def collected_sockets() -> Iterator[None]:
+    """Give kafka-python sockets that the garbage collector closes without a warning."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KafkaNetSocket, "socket", lambda _self, *arguments: CollectedSocket(*arguments))
+        patch.setattr(selector, "socket", SimpleNamespace(socketpair=collected_pair))
+        yield
 
 
 @pytest.fixture

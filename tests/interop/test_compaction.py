@@ -24,7 +24,7 @@ from tools.bench import peers
 from tools.bench.child import Child
 from tools.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.timeout(180)
 
 KEYS, ROUNDS = 20, 12
 COMPACT = {"internal.segment.bytes": "3000", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "1000000"}

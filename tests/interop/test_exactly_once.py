@@ -284,7 +284,6 @@ def test_a_copy_by_members_of_the_consumer_protocol_is_exact(broker: BrokerProce
     check(broker, partial(ConfluentKafka, settings={"group.protocol": "consumer"}), 20_000, 2)
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_copy_by_kafka_python_is_exact(broker: BrokerProcess) -> None:
     """The broker is not killed, since kafka-python's sender waits for ever for a request whose
     connection is refused.

@@ -24,7 +24,7 @@ from wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.timeout(120)
 COUNT = 20
 FACTORS = ("default.replication.factor=2", "offsets.topic.replication.factor=2", "offsets.topic.num.partitions=1")
 

@@ -25,7 +25,7 @@ from tools.bench import peers
 from tools.bench.child import Child
 from tools.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.timeout(180)
 
 DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 FIRST_OF_A_FILE = "  -1 is followed by "

@@ -16,14 +16,9 @@ from tests.interop.group_scenarios import GroupScenarios
 from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import Scenarios
 from tests.interop.target import Target
-from tests.interop.test_kafka_python import KafkaPython, KafkaPythonMember, collect_sockets
+from tests.interop.test_kafka_python import KafkaPython, KafkaPythonMember
 
-__all__ = ["collect_sockets"]
-pytestmark = [
-    pytest.mark.timeout(120),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:.* does not implement:DeprecationWarning"),
-]
+pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore:.* does not implement:DeprecationWarning")]
 TIME_MS = 1_700_000_000_000
 
 

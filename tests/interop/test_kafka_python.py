@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -191,25 +189,10 @@ class KafkaPythonMember:
         self._thread.shutdown()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def collect_sockets() -> Iterator[None]:
-    """Free the sockets of failed connections between tests, since kafka-python leaves them to the garbage collector.
-
-    The log records of kafka-python refer to the owners of the sockets, and pytest would keep these records.
-    """
-    log = logging.getLogger("kafka")
-    log.setLevel(logging.CRITICAL)
-    yield
-    log.setLevel(logging.NOTSET)
-    gc.collect()
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 class TestKafkaPython(Scenarios):
     library = KafkaPython
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 class TestGroups(GroupScenarios):
     library, member = KafkaPython, KafkaPythonMember
 
@@ -221,7 +204,6 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     client.close()
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("incremental", [True, False])
 def test_configs_are_changed_and_reset(admin: KafkaAdminClient, incremental: bool) -> None:
     name = f"configured-{uuid.uuid4().hex}"
@@ -241,14 +223,12 @@ def level_of(admin: KafkaAdminClient, feature: str) -> int:
     return admin.describe_features()[feature]["finalized"][1]
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_feature_level_is_lowered_and_raised_again(admin: KafkaAdminClient) -> None:
     for change, level in ((("SAFE_DOWNGRADE", 1), 1), (2, 2)):
         admin.update_features({"transaction.version": change})
         eventually_equal(partial(level_of, admin, "transaction.version"), level)
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_scram_credential_is_set_described_and_deleted(admin: KafkaAdminClient) -> None:
     user = f"user-{uuid.uuid4().hex}"
     admin.alter_user_scram_credentials(

@@ -24,10 +24,9 @@ from tests.interop.target import Target
 from tests.interop.test_confluent_kafka import ConfluentMember
 from tests.interop.test_kafka_directories import java
 from tests.interop.test_kafka_drop_in import DropInMember
-from tests.interop.test_kafka_python import KafkaPythonMember, collect_sockets
+from tests.interop.test_kafka_python import KafkaPythonMember
 
-__all__ = ["collect_sockets"]
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.timeout(120)
 OF_JAVA = "org.apache.kafka.clients.consumer."
 ASSIGNORS = {
     "range": (f"{OF_JAVA}RangeAssignor", RangePartitionAssignor),
@@ -65,8 +64,9 @@ class JavaMember:
         self._thread.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        stream = self._process.stdout
+        assert stream is not None
+        for line in stream:
             event = json.loads(line)
             places = {each["partition"] for each in event.get("partitions", ())}
             if event["name"] == "partitions_assigned":
@@ -78,6 +78,7 @@ class JavaMember:
                     offsets = range(each["minOffset"], each["maxOffset"] + 1)
                     self._found.extend((each["partition"], offset) for offset in offsets)
             self._news.set()
+        stream.close()
 
     def poll(self) -> list[tuple[int, int]]:
         self._news.wait(POLL_S)

@@ -15,7 +15,7 @@ from tests.interop.our_cluster import OurCluster
 from tests.interop.raw_client import RawClient
 from tests.interop.scenarios import eventually, eventually_equal
 from tests.interop.test_confluent_kafka import ConfluentMember
-from tests.interop.test_kafka_python import KafkaPythonMember, collect_sockets
+from tests.interop.test_kafka_python import KafkaPythonMember
 from tests.interop.test_mixed_groups import JavaMember
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -24,8 +24,7 @@ from wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 
-__all__ = ["collect_sockets"]
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.timeout(120)
 TOPIC, COUNT = "moved", 20
 
 
