@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from collections.abc import Sequence
 
 NOWHERE = "02:00:00:00:00:ff"
 """The link address of no interface. What is sent to it is lost without any notice to its sender."""
+
+_made = itertools.count()
 
 
 class NoNamespaces(Exception):
@@ -18,8 +21,9 @@ class Namespaces:
     """Namespaces numbered from 1, each with one address that this process and the other namespaces reach."""
 
     def __init__(self, count: int) -> None:
-        self._tag = f"pykb{os.getpid() % 1_000_000}"
-        self._net = f"198.{18 + os.getpid() // 250 % 2}.{os.getpid() % 250}"  # of the range for benchmarks (RFC 2544)
+        unique = os.getpid() + next(_made)
+        self._tag = f"pykb{unique % 1_000_000}"
+        self._net = f"198.{18 + unique // 250 % 2}.{unique % 250}"  # of the range for benchmarks (RFC 2544)
         self._numbers = range(1, count + 1)
         self._links: dict[int, str] = {}
         try:
