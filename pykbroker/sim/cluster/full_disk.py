@@ -25,10 +25,13 @@ LOOK_S = 0.1
 
 
 class FullDisk:
-    """The judge of a full disk. `places` are the partitions to which clients write."""
+    """The judge of a full disk. `places` are the partitions to which clients write.
 
-    def __init__(self, cluster: SimCluster, places: list[Place], dice: Random) -> None:
-        self._cluster, self._places, self._dice = cluster, places, dice
+    A reassignment may have left a partition only `min_isr` replicas. Without the full disk's it takes no writes.
+    """
+
+    def __init__(self, cluster: SimCluster, places: list[Place], min_isr: int, dice: Random) -> None:
+        self._cluster, self._places, self._min_isr, self._dice = cluster, places, min_isr, dice
 
     async def judge(self) -> list[str]:
         """Fill the disk of a leader, and give it room again.
@@ -45,7 +48,10 @@ class FullDisk:
 
         def stuck() -> list[Place]:
             return [
-                place for place in self._places if self._committed(place) <= before[place] or self._leads(leader, place)
+                place
+                for place in self._places
+                if self._leads(leader, place)
+                or (self._can_do_without(leader, place) and self._committed(place) <= before[place])
             ]
 
         served = await holds(lambda: not stuck(), WRITES_S_MAX, LOOK_S)
@@ -70,6 +76,11 @@ class FullDisk:
         """Return the brokers without the controller's that lead a partition."""
         placed = [self._cluster.placed(place) for place in self._places]
         return {one.leader for one in placed if one is not None} - {CONTROLLER_ID, -1}
+
+    def _can_do_without(self, node_id: int, place: Place) -> bool:
+        """Whether enough replicas of a partition are on other brokers for it to take writes."""
+        placed = self._cluster.placed(place)
+        return placed is not None and len(set(placed.replicas) - {node_id}) >= self._min_isr
 
     def _leads(self, node_id: int, place: Place) -> bool:
         replica = self._cluster.replica(node_id, place)

@@ -110,7 +110,8 @@ class ClusterScenario:
         if "fill_leader" not in nemesis.kinds or "log" not in self._plan.workloads or self.cluster.held:
             return []
         nemesis.happened["fill_leader"] = 1
-        return await FullDisk(self.cluster, list(PLACES), self._simulation.dice("full disk")).judge()
+        dice = self._simulation.dice("full disk")
+        return await FullDisk(self.cluster, list(PLACES), self._plan.min_isr, dice).judge()
 
     def _nemesis(self) -> ClusterNemesis:
         kinds = [kind for kind in self._plan.kinds if self._plan.fsync or kind not in fault_kinds.POWER]
