@@ -6,14 +6,14 @@ ApiVersions advertises its versions, except those that Kafka does not advertise.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pykbroker.core.security.authorizer import AllowAll, Authorizer
 from pykbroker.core.steps import Steps
 from pykbroker.server.guard import guarded
-from pykbroker.server.handler import EncodedResponse, Handler, NoResponse, RequestContext
-from wire.api import APIS, ApiKey, request_header_version, response_header_version
+from pykbroker.server.handler import Answer, EncodedResponse, Handler, NoResponse, RequestContext
+from wire.api import APIS, VERSIONS, ApiKey, request_header_version, response_header_version
 from wire.compile import decoder, encoder, stepwise_decoder, stepwise_encoder
 from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
@@ -152,8 +152,33 @@ def served(handlers: Iterable[Handler], *, by_controller: bool = False) -> tuple
     return tuple(answer)
 
 
+class DeferredHandler(Handler):
+    """The handler of an API of which no request has come yet.
+
+    It is served in all versions. `family` builds the real handlers of several APIs, and returns the same at each call.
+    """
+
+    __slots__ = ("family", "key", "versions")
+
+    def __init__(self, key: ApiKey, family: Callable[[], Mapping[ApiKey, Handler]]) -> None:
+        self.key, self.family = key, family  # type: ignore[misc]
+        self.versions, _ = VERSIONS[key]  # type: ignore[misc]
+
+    @property
+    def built(self) -> Handler:
+        """Return the real handler, after building it at the first call."""
+        return self.family()[self.key]
+
+    def __call__(self, context: RequestContext, request: Any) -> Answer:
+        return self.built(context, request)
+
+    def refuse(self, request: Any, code: ErrorCode) -> Response | None:
+        """Return the response of the real handler."""
+        return self.built.refuse(request, code)
+
+
 class ApiTable(dict[int, Route]):
-    """The routes by `API key << 16 | version`, compiled on first use.
+    """The routes by `API key << 16 | version`, compiled on first use, which also builds a deferred handler.
 
     A look-up raises DecodeError if the API or version is not served. Without an authorizer, every request is allowed.
     """
@@ -173,6 +198,8 @@ class ApiTable(dict[int, Route]):
         if handler is None:
             raise DecodeError(f"API key {key} is not served here")
         if version in parse_versions(handler.versions):
+            if isinstance(handler, DeferredHandler):
+                handler = handler.built
             route = self[key_version] = Route(handler.key, version, guarded(handler, version, self._authorizer))
             return route
         if key == ApiKey.API_VERSIONS:

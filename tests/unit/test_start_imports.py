@@ -16,6 +16,11 @@ print(low_offsets.cache_info().currsize, *sys.modules)
 LATER = {
     "cramjam",
     "re2",
+    "pykbroker.apis.cluster.describe_log_dirs",
+    "pykbroker.apis.configs",
+    "pykbroker.apis.groups",
+    "pykbroker.apis.security",
+    "pykbroker.apis.transactions",
     "pykbroker.core.config.docs",
     "pykbroker.quorum.observer",
     "pykbroker.quorum.observer_log",

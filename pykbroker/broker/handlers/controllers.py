@@ -13,11 +13,9 @@ from pykbroker.apis.cluster.api_versions import ApiVersions
 from pykbroker.apis.cluster.describe_cluster import CONTROLLERS, DescribeCluster
 from pykbroker.apis.raft.fetch import MetadataLogFetch
 from pykbroker.apis.raft.fetch_snapshot import FetchSnapshot
-from pykbroker.broker.handlers.cluster import cluster_handlers
-from pykbroker.broker.handlers.configs import config_handlers
+from pykbroker.broker.handlers.deferred import CLUSTER, CONFIGS, SECURITY
 from pykbroker.broker.handlers.forwarded import FORWARDABLE
 from pykbroker.broker.handlers.raft import raft_handlers
-from pykbroker.broker.handlers.security import security_handlers
 from pykbroker.broker.handlers.topics import topic_handlers
 from pykbroker.broker.parts import Parts
 from pykbroker.quorum.controller import Controller
@@ -45,9 +43,9 @@ def controller_table(parts: Parts, controller: Controller, links: HeartbeatLinks
         handler
         for handler in (
             *topic_handlers(parts),
-            *config_handlers(parts, answer_bytes_max, of_controllers=True),
-            *cluster_handlers(parts),
-            *security_handlers(parts),
+            *CONFIGS.deferred(parts, answer_bytes_max, of_controllers=True),
+            *CLUSTER.deferred(parts),
+            *SECURITY.deferred(parts),
             *raft_handlers(parts),
         )
         if handler.key in FORWARDABLE | ALSO_OF_CLIENTS

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pykbroker.apis.cluster.api_versions import ApiVersions
-from pykbroker.broker.handlers.cluster import cluster_handlers
-from pykbroker.broker.handlers.configs import config_handlers
+from pykbroker.broker.handlers.deferred import CLUSTER, CONFIGS, GROUPS, SECURITY, TRANSACTIONS
 from pykbroker.broker.handlers.forwarded import forwarded
-from pykbroker.broker.handlers.groups import group_handlers
 from pykbroker.broker.handlers.raft import raft_handlers
 from pykbroker.broker.handlers.records import record_handlers
-from pykbroker.broker.handlers.security import security_handlers
 from pykbroker.broker.handlers.topics import topic_handlers
-from pykbroker.broker.handlers.transactions import transaction_handlers
 from pykbroker.broker.parts import Parts
 from pykbroker.server.handler import Handler
 from pykbroker.server.table import ApiTable, served
@@ -25,11 +21,11 @@ def api_table(parts: Parts, answer_bytes_max: int) -> ApiTable:
     handlers: list[Handler] = [
         *record_handlers(parts),
         *topic_handlers(parts),
-        *group_handlers(parts),
-        *transaction_handlers(parts),
-        *config_handlers(parts, answer_bytes_max),
-        *cluster_handlers(parts),
-        *security_handlers(parts),
+        *GROUPS.deferred(parts),
+        *TRANSACTIONS.deferred(parts),
+        *CONFIGS.deferred(parts, answer_bytes_max),
+        *CLUSTER.deferred(parts),
+        *SECURITY.deferred(parts),
         *raft_handlers(parts),
     ]
     if parts.remote_controller is not None:

@@ -1,0 +1,70 @@
+"""Tests of the handlers that the first request to their API builds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.broker import lifecycle
+from pykbroker.broker.handlers import table
+from pykbroker.broker.handlers.deferred import CLUSTER, CONFIGS, GROUPS, SECURITY, TRANSACTIONS
+from pykbroker.broker.handlers.forwarded import forwarded
+from pykbroker.server.handler import Handler
+from pykbroker.server.table import ApiTable, DeferredHandler, served
+from tests.unit.apis.conftest import serving
+from tests.unit.server.rig import Api
+from wire.api import APIS, ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.heartbeat import HeartbeatResponse
+
+FAMILIES = (GROUPS, TRANSACTIONS, CONFIGS, CLUSTER, SECURITY)
+
+
+async def test_each_deferred_api_is_built_in_the_versions_that_are_advertised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables: list[ApiTable] = []
+
+    def noted(*arguments: Any) -> ApiTable:
+        tables.append(table.api_table(*arguments))
+        return tables[0]
+
+    monkeypatch.setattr(lifecycle, "api_table", noted)
+    async with serving(tmp_path):
+        deferred = [one for one in tables[0].handlers.values() if isinstance(one, DeferredHandler)]
+        built = [one.built for one in deferred]
+        families = [one.family() for one in deferred]
+    assert served(built) == served(deferred)
+    assert [type(one).__name__ for one in built] == [APIS[one.key].name for one in deferred]
+    assert set().union(*families) == {one.key for one in deferred}
+    assert {one.keys for one in FAMILIES} == {frozenset(family) for family in families}
+
+
+def test_a_table_builds_a_deferred_handler_at_the_first_request_and_not_before() -> None:
+    real, calls = Api(ApiKey.HEARTBEAT, "0-4", lambda context, request: None), list[None]()
+
+    def family() -> dict[ApiKey, Handler]:
+        calls.append(None)
+        return {real.key: real}
+
+    routes = ApiTable([DeferredHandler(ApiKey.HEARTBEAT, family)])
+    assert (served(routes.handlers.values())[0].max_version, calls) == (4, [])
+    assert [routes[ApiKey.HEARTBEAT << 16 | version].handler for version in (4, 3, 4)] == [real] * 3
+    assert len(calls) == 2
+
+
+class Refusing(Api):
+    """A handler that refuses a request with a response that has its error code."""
+
+    def refuse(self, request: Any, code: ErrorCode) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=code)
+
+
+def test_a_forwarded_api_refuses_as_its_deferred_handler_does() -> None:
+    real = Refusing(ApiKey.CREATE_ACLS, "1-3", lambda context, request: None)
+    deferred = DeferredHandler(ApiKey.CREATE_ACLS, lambda: {real.key: real})
+    first, *_ = forwarded([deferred], None)  # type: ignore[arg-type]
+    assert (type(first).__name__, first.versions) == ("ForwardedHandler", "1-3")
+    assert first.refuse(None, ErrorCode.NOT_CONTROLLER) == HeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)
