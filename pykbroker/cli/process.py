@@ -74,14 +74,27 @@ def keep_freed_memory() -> None:
     By default glibc returns 1 MB to the kernel after each batch, and the kernel clears those pages again for the next
     batch. The clearing costs 460 page faults per batch, and 1.1 ms of the 1.3 ms that checking a batch of 1 MB took.
     """
+    call_glibc("mallopt", M_TRIM_THRESHOLD, FREED_BYTES_KEPT)
+    call_glibc("mallopt", M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
+
+
+def return_freed_memory() -> None:
+    """Have glibc return the memory that the start has freed to the kernel.
+
+    That takes 0.5 ms and is 0.8 of the 41 MB of an idle broker. Without it, `keep_freed_memory` would keep it.
+    """
+    call_glibc("malloc_trim", 0)
+
+
+def call_glibc(function: str, *arguments: int) -> None:
+    """Call a function of glibc, where there is one: neither other systems nor musl have these functions."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
 
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
-    if mallopt is not None:
-        mallopt(M_TRIM_THRESHOLD, FREED_BYTES_KEPT)
-        mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
+    called = getattr(ctypes.CDLL(None), function, None)
+    if called is not None:
+        called(*arguments)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from pykbroker.cli.process import (
     JsonLine,
     keep_freed_memory,
     raise_open_files_limit,
+    return_freed_memory,
     settle_garbage_collector,
     write_log,
 )
@@ -89,6 +90,7 @@ def serve(settings: Settings, console: Console | None, noted: Sequence[int], *, 
         started = True
         click.echo(json_line(settings, serving) if as_json else sentence(settings, serving))
         settle_garbage_collector()
+        return_freed_memory()
 
     try:
         make_data_dir(settings.data_dirs[0])

@@ -29,6 +29,21 @@ for _ in range(50):
 print(faults() - before)
 """
 
+STARTED = """
+from pykbroker.cli.process import keep_freed_memory, return_freed_memory
+def pages():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1])
+keep_freed_memory()
+start = [bytes(5_000) for _ in range(5_000)]
+kept = bytes(5_000)
+used = pages()
+del start
+freed = pages()
+return_freed_memory()
+print(used, freed, pages())
+"""
+
 
 def page_faults(how: str) -> int:
     """Return the number of page faults while 50 batches of 1 MB are copied in sequence."""
@@ -40,6 +55,14 @@ def page_faults(how: str) -> int:
 def test_memory_of_a_freed_batch_is_reused_for_the_next_batch():
     assert page_faults("kept") < 500
     assert page_faults("given back") > 5_000
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps freed memory")
+def test_memory_that_the_start_has_freed_is_returned_although_that_of_batches_is_kept():
+    done = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True)
+    used, freed, returned = map(int, done.stdout.split())
+    assert freed > used - 1_000
+    assert returned < freed - 4_000
 
 
 @pytest.fixture
