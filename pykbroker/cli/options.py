@@ -24,7 +24,7 @@ from pykbroker.core.config.listeners import (
     without_stale,
 )
 from pykbroker.core.config.names import unknown_config
-from pykbroker.core.config.quorum import is_controller, quorum_addresses
+from pykbroker.core.config.quorum import check_only_controller, is_controller, quorum_addresses
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.new_topic import NewTopic
@@ -57,6 +57,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             listeners = listener_settings(texts, self.listen, self.advertise)
             names = [listener.name for listener in listeners]
             leads = is_controller(texts)
+            if leads:
+                check_only_controller(texts)
             of_controllers = controller_listener_settings(texts, self.listen) if leads else ()
             if self.listen and leads and not of_controllers:
                 texts = without_stale(texts, names)

@@ -3,6 +3,7 @@
 1. A node is a broker, or a broker and the only controller. Its roles are those of `process.roles`.
 2. A node that is only a broker finds the controller at `controller.quorum.bootstrap.servers`, or at the addresses of
    `controller.quorum.voters`.
+3. A controller is alone in both configs. Each of several controllers would otherwise begin a cluster of its own.
 
 A function raises StartError if a rule is broken. Sources: KIP-631, KIP-853.
 """
@@ -28,6 +29,32 @@ def is_controller(texts: Texts) -> bool:
             " that is also the controller"
         )
     return CONTROLLER in roles
+
+
+def check_only_controller(texts: Texts) -> None:
+    """Raise StartError if the quorum of this controller has other controllers, or lacks this node."""
+    servers, voters = _entries(texts.get(BOOTSTRAP, "")), _entries(texts.get(VOTERS, ""))
+    for config, named in ((VOTERS, voters), (BOOTSTRAP, servers)):
+        if len(set(named)) > 1:
+            raise StartError(
+                f"{config} names {len(named)} controllers, but a cluster of pykbroker has one: write {named[0]} on"
+                f" every node, and {ROLES}={BROKER} on every node but that one"
+            )
+    node_id = own_id(texts)
+    for voter in voters:
+        voter_id, at, address = voter.partition("@")
+        if not at:
+            raise StartError(f"{VOTERS}: {voter!r} is not ID@HOST:PORT, such as {node_id}@localhost:9093")
+        if voter_id.strip() != node_id:
+            raise StartError(
+                f"{VOTERS} names node {voter_id}, but this controller is node {node_id}: write {node_id}@{address}, or"
+                f" {ROLES}={BROKER} if node {voter_id} is the controller"
+            )
+
+
+def own_id(texts: Texts) -> str:
+    """Return the id of this node, as its configs have it."""
+    return (texts.get("node.id") or texts.get("broker.id") or FILL_IN["node.id"]).strip()
 
 
 def quorum_addresses(texts: Texts) -> tuple[Address, ...]:

@@ -128,3 +128,10 @@ def test_ignored_variables_are_logged(caplog: pytest.LogCaptureFixture, monkeypa
     ended = CliRunner().invoke(pykbroker, ["start", "--memory", "--container"], env={"KAFKA_OPTS": "-Dx=y"})
     assert ended.exit_code == 0
     assert "pykbroker has no use for: KAFKA_OPTS" in caplog.text
+
+
+def test_one_of_several_controllers_is_refused_with_its_variable() -> None:
+    with pytest.raises(StartError, match="^KAFKA_CONTROLLER_QUORUM_VOTERS: .* names 2 controllers"):
+        config(container=True, KAFKA_CONTROLLER_QUORUM_VOTERS="1@kafka1:9093,2@kafka2:9093")
+    voters = "1@kafka1:9093,2@kafka2:9093"
+    config(container=True, KAFKA_CONTROLLER_QUORUM_VOTERS=voters, KAFKA_PROCESS_ROLES="broker", KAFKA_NODE_ID="3")

@@ -1,0 +1,62 @@
+"""Tests of the place of a node in the quorum of controllers."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.config.quorum import check_only_controller
+from pykbroker.core.errors import StartError
+
+BOOTSTRAP, VOTERS = "controller.quorum.bootstrap.servers", "controller.quorum.voters"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {},
+        {VOTERS: ""},
+        {VOTERS: "1@localhost:9093"},
+        {VOTERS: "7@kafka:9093", "node.id": " 7 "},
+        {VOTERS: "7@kafka:9093", "broker.id": "7"},
+        {BOOTSTRAP: "kafka:9093"},
+        {BOOTSTRAP: "kafka:9093", VOTERS: "1@kafka:9093"},
+        {BOOTSTRAP: "kafka:9093,kafka:9093"},
+    ],
+)
+def test_a_controller_may_name_itself(texts: dict[str, str]) -> None:
+    check_only_controller(texts)
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        (
+            {VOTERS: "1@kafka1:9093, 2@kafka2:9093,3@kafka3:9093"},
+            "controller.quorum.voters names 3 controllers, but a cluster of pykbroker has one: write 1@kafka1:9093 on"
+            " every node, and process.roles=broker on every node but that one",
+        ),
+        (
+            {BOOTSTRAP: "kafka1:9093,kafka2:9093", VOTERS: "1@kafka1:9093"},
+            "controller.quorum.bootstrap.servers names 2 controllers, but a cluster of pykbroker has one: write"
+            " kafka1:9093 on every node, and process.roles=broker on every node but that one",
+        ),
+        (
+            {VOTERS: "2@kafka2:9093"},
+            "controller.quorum.voters names node 2, but this controller is node 1: write 1@kafka2:9093, or"
+            " process.roles=broker if node 2 is the controller",
+        ),
+        (
+            {VOTERS: "0@kafka:9093", "node.id": "10"},
+            "controller.quorum.voters names node 0, but this controller is node 10: write 10@kafka:9093, or"
+            " process.roles=broker if node 0 is the controller",
+        ),
+        (
+            {VOTERS: "kafka:9093"},
+            "controller.quorum.voters: 'kafka:9093' is not ID@HOST:PORT, such as 1@localhost:9093",
+        ),
+    ],
+)
+def test_a_controller_of_a_quorum_of_others_is_refused(texts: dict[str, str], sentence: str) -> None:
+    with pytest.raises(StartError) as caught:
+        check_only_controller(texts)
+    assert str(caught.value) == sentence
