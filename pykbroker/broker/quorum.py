@@ -68,16 +68,20 @@ async def open_identity(settings: Settings, world: World, bound: BoundListeners)
     A new node that is no controller asks a controller for the id of its cluster, for as long as its registration may
     take. Raise StartError.
     """
-    node_id, disks, now_ms = settings.config.node_id, world.disks, world.wall_ms()
+    node_id, disks, now_ms, required = settings.config.node_id, world.disks, world.wall_ms(), settings.cluster_id
+    cluster_id = await find_cluster_id(disks, node_id) if settings.quorum or required else None
+    if required is not None:
+        required.check(cluster_id, disks[0].path, "name an empty directory in log.dirs")
     if not settings.quorum:
         voter = Voter(controller_endpoints(settings, bound))
-        return await prepare(disks, node_id, world.rng, now_ms, voter=voter)
-    cluster_id = await find_cluster_id(disks, node_id)
+        return await prepare(disks, node_id, world.rng, now_ms, required and required.text, voter)
     if not cluster_id:
         from pykbroker.quorum.observer_start import ask_cluster_id
 
         s_max = settings.config.initial_broker_registration_timeout_ms / 1000
         cluster_id = await ask_cluster_id(world.net, settings.quorum, s_max)
+        if required is not None:
+            required.check(cluster_id, "the controller", "correct controller.quorum.bootstrap.servers")
     return await prepare(disks, node_id, world.rng, now_ms, cluster_id, is_controller=False)
 
 

@@ -74,7 +74,7 @@ async def create_topics(parts: Parts) -> None:
         CreatableTopic(
             name=topic.name,
             num_partitions=topic.partitions,
-            replication_factor=BROKER_DEFAULT,
+            replication_factor=topic.replicas,
             configs=[CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
         )
         for topic in parts.settings.topics
@@ -82,8 +82,14 @@ async def create_topics(parts: Parts) -> None:
     ]
     if not topics:
         return
+    sources = {topic.name: topic.source for topic in parts.settings.topics}
     response = await parts.controller.ask(CreateTopicsRequest(topics=topics))
     for result in response.topics:
-        if result.error_code:
-            reason = result.error_message or ErrorCode(result.error_code).name
-            raise StartError(f"cannot create the topic {result.name}: {reason}")
+        if result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):  # another broker creates it, too
+            continue
+        reason = (result.error_message or ErrorCode(result.error_code).name).removesuffix(".")
+        failure = ": ".join(filter(None, (sources[result.name], f"cannot create the topic {result.name}", reason)))
+        lacks_brokers = result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        if not (lacks_brokers and parts.settings.has_other_nodes):
+            raise StartError(f"{failure}: {'write fewer replicas' if lacks_brokers else 'correct the topic'}")
+        logger.warning("%s: the next broker that starts with this topic creates it", failure)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pykbroker.cli.own_address import DEFAULT_BOOTSTRAP, default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.core.address import Address
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
 BOOTSTRAP_VARIABLE = "PYKBROKER_BOOTSTRAP"
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 bootstrap_option = click.option(
     "-b",
@@ -26,9 +26,9 @@ bootstrap_option = click.option(
     show_envvar=True,
     type=bootstrap_servers,
     metavar="HOST[:PORT],...",
-    default=DEFAULT_BOOTSTRAP,
-    show_default=True,
-    help="The brokers to try in this order; port 9092 may be left out.",
+    default=default_bootstrap,
+    help="The brokers to try in this order; port 9092 may be left out. [default: the first listener that variables of "
+    f"pykbroker start name, else {DEFAULT_BOOTSTRAP}]",
 )
 
 

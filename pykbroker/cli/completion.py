@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.ask import BOOTSTRAP_VARIABLE, CLIENT_ID, DEFAULT_BOOTSTRAP
+from pykbroker.cli.ask import BOOTSTRAP_VARIABLE, CLIENT_ID
+from pykbroker.cli.own_address import default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def words(context: click.Context, find: Callable[[Admin], Awaitable[Iterable[str
 
     async def run() -> None:
         given = context.params.get("bootstrap")
-        bootstrap = given or bootstrap_servers(os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)
+        bootstrap = given or bootstrap_servers(os.environ.get(BOOTSTRAP_VARIABLE) or default_bootstrap())
         with trio.move_on_after(ANSWER_S_MAX):
             await with_admin(bootstrap, CLIENT_ID, work)
 

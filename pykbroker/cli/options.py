@@ -12,12 +12,16 @@ import msgspec
 from pykbroker.cli.data_dirs import default_data_dir
 from pykbroker.cli.server_properties import ServerProperties, read_properties
 from pykbroker.core.address import Address
+from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
 from pykbroker.core.config.config import BrokerConfig, known
-from pykbroker.core.config.environment import EnvironmentConfigs, container_configs, own_configs
+from pykbroker.core.config.container import container_configs
+from pykbroker.core.config.environment import EnvironmentConfigs, own_configs
 from pykbroker.core.config.listeners import (
+    ADVERTISED,
     LISTEN,
     LISTENERS,
     controller_listener_settings,
+    derived_listeners,
     inter_broker_listener,
     listener_settings,
     with_listeners,
@@ -40,6 +44,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     listen: tuple[tuple[str, Address], ...] = ()
     advertise: tuple[tuple[str, Address], ...] = ()
     data_dir: str | None = None
+    cluster_id: str | None = None
     memory: bool = False
     topics: tuple[NewTopic, ...] = ()
     configs: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -54,6 +59,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         """
         texts = self._texts()
         try:
+            if self.container and LISTENERS not in texts:
+                texts |= derived_listeners(texts)
             listeners = listener_settings(texts, self.listen, self.advertise)
             names = [listener.name for listener in listeners]
             leads = is_controller(texts)
@@ -79,8 +86,9 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             inter_broker_listener=inter_broker,
             controller_listeners=of_controllers,
             quorum=quorum,
+            cluster_id=self._required_cluster_id(),
             memory=self.memory,
-            topics=self.topics,
+            topics=self._topics(),
         )
 
     def without_effect(self) -> Iterator[str]:
@@ -88,6 +96,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
 
         As in Kafka, unknown configs do not prevent a start.
         """
+        yield from self._environment.warnings
         for source in (self._file, self._environment):
             for name in source.texts:
                 if not known(name):
@@ -119,7 +128,17 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             if not known(name):
                 raise click.BadParameter(unknown_config(name), param_hint="'--set'")
         texts = {**(self._file.texts if self.file else ONE_BROKER), **self._environment.texts, **self.configs}
-        return {**CONTAINER, **texts} if self.container and "listeners" not in texts else texts
+        return {**CONTAINER, **texts} if self.container and not {LISTENERS, ADVERTISED} & {*texts} else texts
+
+    def _required_cluster_id(self) -> RequiredClusterId | None:
+        if self.cluster_id is None:
+            return self._environment.cluster_id
+        return required_cluster_id(self.cluster_id, "--cluster-id")
+
+    def _topics(self) -> tuple[NewTopic, ...]:
+        """Return the topics of the options and those of the variables that no option names."""
+        named = {topic.name for topic in self.topics}
+        return (*self.topics, *(topic for topic in self._environment.topics if topic.name not in named))
 
     def _data_dirs(self, texts: Mapping[str, str], temporary_dir: str | None) -> tuple[str, ...]:
         if self.memory:

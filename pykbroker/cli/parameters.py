@@ -67,7 +67,7 @@ def topic(text: str) -> NewTopic:
     except ApiError as error:
         raise click.BadParameter(str(error)) from None
     pairs = dict(topic_config(each) for each in split_configs(configs)) if colon else {}
-    return NewTopic(name, int(partitions) if partitions else BROKER_DEFAULT, pairs)
+    return NewTopic(name, int(partitions) if partitions else BROKER_DEFAULT, pairs, source="--topic")
 
 
 def split_configs(text: str) -> list[str]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pykbroker.cli.ask import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
+from pykbroker.cli.ask import BOOTSTRAP_VARIABLE
 from pykbroker.cli.job_signals import exit_code, ignore_signals, raising_interrupts
+from pykbroker.cli.own_address import DEFAULT_BOOTSTRAP
 from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.core.address import Address
 

@@ -45,6 +45,14 @@ LOG_FORMATS = ("text", "json")
     "~/.local/share/pykbroker, on macOS ~/Library/Application Support/pykbroker]",
 )
 @click.option(
+    "--cluster-id",
+    envvar="PYKBROKER_CLUSTER_ID",
+    show_envvar=True,
+    metavar="ID",
+    help="The id of the cluster: an empty data directory is formatted with it, and any other must have it. [default: "
+    "that of the directory, or else a random one]",
+)
+@click.option(
     "--memory",
     envvar="PYKBROKER_MEMORY",
     show_envvar=True,
@@ -78,9 +86,11 @@ LOG_FORMATS = ("text", "json")
 )
 @click.option(
     "--container",
+    envvar="PYKBROKER_CONTAINER",
+    show_envvar=True,
     is_flag=True,
-    help="Read configs from KAFKA_* variables, such as KAFKA_NUM_PARTITIONS, and listen on 0.0.0.0:9092 unless they "
-    "name listeners, as Apache Kafka's container image does.",
+    help="Read the variables of container images for Kafka, such as KAFKA_NUM_PARTITIONS, and listen on the ports of "
+    "KAFKA_ADVERTISED_LISTENERS, or else on 0.0.0.0:9092, unless they name listeners.",
 )
 @click.option(
     "--console",
@@ -113,6 +123,7 @@ def start(
     listen: tuple[tuple[str, Address], ...],
     advertise: tuple[tuple[str, Address], ...],
     data_dir: str | None,
+    cluster_id: str | None,
     memory: bool,
     topics: tuple[NewTopic, ...],
     configs: tuple[tuple[str, str], ...],
@@ -137,6 +148,15 @@ def start(
             from pykbroker.cli.run import run
 
             options = Options(
-                listen, advertise, data_dir, memory, topics, dict(configs), file, container, dict(os.environ)
+                listen,
+                advertise,
+                data_dir,
+                cluster_id,
+                memory,
+                topics,
+                dict(configs),
+                file,
+                container,
+                dict(os.environ),
             )
             run(options, log_level, log_format, console, noted)

@@ -10,8 +10,13 @@ BROKER_DEFAULT = -1
 
 
 class NewTopic(NamedTuple):
-    """A topic's name, its number of partitions, and the configs that are set for it."""
+    """A topic's name, its number of partitions, and the configs that are set for it.
+
+    `source` is the option or the variable that names the topic, if one does.
+    """
 
     name: str
     partitions: int = BROKER_DEFAULT
     configs: Mapping[str, str] = {}
+    replicas: int = BROKER_DEFAULT
+    source: str = ""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.address import Address
+from pykbroker.core.cluster_id import RequiredClusterId
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import PLAINTEXT, ListenerSettings
 from pykbroker.core.new_topic import NewTopic
@@ -26,6 +27,8 @@ class Settings(msgspec.Struct, frozen=True):
     """The listeners of the controller, for other brokers. Without one, the controller serves this process alone."""
     quorum: tuple[Address, ...] = ()
     """The addresses of the controller if it runs in another process, else empty."""
+    cluster_id: RequiredClusterId | None = None
+    """The cluster id that empty log directories are formatted with, and that others must have."""
     memory: bool = False
     """Whether data is temporary: log directories are deleted at the end and never flushed to the device."""
     topics: tuple[NewTopic, ...] = ()

@@ -120,9 +120,10 @@ class Image:
         capabilities = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
         return ["setpriv", "--reuid", uid, "--regid", gid, "--clear-groups", *capabilities, *words]
 
-    def is_healthy(self, port: int) -> bool:
-        environ = self.environ(PYKBROKER_BOOTSTRAP=f"127.0.0.1:{port}")
-        return not subprocess.run(self.command(self.health), env=environ, capture_output=True, timeout=50).returncode
+    def is_healthy(self, **environ: str) -> bool:
+        """Run the health check with the variables of the container."""
+        command, environ = self.command(self.health), self.environ(**environ)
+        return not subprocess.run(command, env=environ, capture_output=True, timeout=50).returncode
 
 
 class Container:
@@ -181,21 +182,25 @@ def port_of(line):
 
 def test_the_image_serves_as_its_user_and_stops_cleanly(image, run) -> None:
     container = run(
-        KAFKA_LISTENERS="PLAINTEXT://127.0.0.1:0", KAFKA_NUM_PARTITIONS="3", KAFKA_HEAP_OPTS="-Xmx1g", CLUSTER_ID="x"
+        KAFKA_LISTENERS="PLAINTEXT://127.0.0.1:0",
+        KAFKA_NUM_PARTITIONS="3",
+        KAFKA_HEAP_OPTS="-Xmx1g",
+        CLUSTER_ID="MkU3OEVBNTcwNTJENDM2Qk",
     )
-    port = port_of(container.line())
-    assert image.is_healthy(port)
+    port = port_of(line := container.line())
+    assert "(cluster MkU3OEVBNTcwNTJENDM2Qk, " in line
+    assert image.is_healthy(KAFKA_LISTENERS=f"PLAINTEXT://:{port}")
     admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}")
     admin.create_topics({"orders": {}})
     admin.close()
     data = image.place("/var/lib/kafka/data")
     assert sorted(path.name for path in data.glob("orders-*")) == ["orders-0", "orders-1", "orders-2"]
     assert {path.stat().st_uid for path in data.iterdir()} == {int(image.user.split(":")[0])}
-    assert "no use for: CLUSTER_ID, KAFKA_HEAP_OPTS" in container.stderr.read_text()
+    assert "no use for: KAFKA_HEAP_OPTS" in container.stderr.read_text()
     container.process.send_signal(signal.Signals[image.stop_signal])
     assert container.process.wait(SECONDS_MAX) == 0
     assert (data / ".kafka_cleanshutdown").exists()
-    assert not image.is_healthy(port)
+    assert not image.is_healthy(KAFKA_LISTENERS=f"PLAINTEXT://:{port}")
 
 
 def test_a_volume_of_another_user_is_refused_with_one_sentence(run, tmp_path: Path) -> None:

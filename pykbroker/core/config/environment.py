@@ -1,36 +1,41 @@
-"""Broker configs in environment variables: PYKBROKER_* for every broker, KAFKA_* as in Apache Kafka's container image.
+"""Broker configs in PYKBROKER_* environment variables, which every start reads.
 
 NUM_PARTITIONS stands for num.partitions: one underscore is a dot, two are an underscore, and three are a hyphen.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 
 import msgspec
 
+from pykbroker.core.cluster_id import RequiredClusterId
 from pykbroker.core.config.config import known
 from pykbroker.core.config.names import unknown_config
 from pykbroker.core.errors import StartError
+from pykbroker.core.new_topic import NewTopic
 
-OWN_PREFIX, KAFKA_PREFIX = "PYKBROKER_", "KAFKA_"
-OPTIONS = {"ADVERTISE", "BOOTSTRAP", "CONFIG", "CONSOLE", "DATA_DIR", "LISTEN", "LOG_FORMAT", "LOG_LEVEL", "MEMORY"}
+OWN_PREFIX = "PYKBROKER_"
+OPTIONS = {
+    *("ADVERTISE", "BOOTSTRAP", "CLUSTER_ID", "CONFIG", "CONSOLE", "CONTAINER", "DATA_DIR", "LISTEN"),
+    *("LOG_FORMAT", "LOG_LEVEL", "MEMORY"),
+}
 """Variables that stand for options of commands, without their prefix."""
 OF_TESTS = "TEST_"
-PASSED_OVER = re.compile(
-    "KAFKA_(VERSION|HEAP_OPTS|OPTS|LOG4J_.*|TOOLS_LOG4J_.*|JMX_.*|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS"
-    r"|SERVICE_(HOST|PORT.*)|PORT(_[0-9]+_.*)?)|CLUSTER_ID"
-)
-"""Variables for a JVM, for the formatting of storage, and for a service named kafka (set by Kubernetes)."""
 
 
 class EnvironmentConfigs(msgspec.Struct, frozen=True):
-    """The configs in environment variables, and the variable of each config."""
+    """The configs in environment variables, and the variable of each config.
+
+    In a container, other variables require a cluster id, create topics, or are passed over.
+    """
 
     texts: Mapping[str, str] = msgspec.field(default_factory=dict)
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     passed_over: tuple[str, ...] = ()
+    cluster_id: RequiredClusterId | None = None
+    topics: tuple[NewTopic, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def place(self, name: str) -> str:
         """Return the variable of a config."""
@@ -57,21 +62,6 @@ def own_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:
     return EnvironmentConfigs({name: environ[variable] for name, variable in variables.items()}, variables)
 
 
-def container_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:
-    """Return the configs in KAFKA_* and PYKBROKER_* variables. PYKBROKER_* variables take precedence."""
-    own = own_configs(environ)
-    variables = {config_name(variable.removeprefix(KAFKA_PREFIX)): variable for variable in _of_kafka(environ)}
-    texts = {name: environ[variable] for name, variable in variables.items()}
-    passed_over = tuple(sorted(filter(PASSED_OVER.fullmatch, environ)))
-    return EnvironmentConfigs({**texts, **own.texts}, {**variables, **own.variables}, passed_over)
-
-
 def config_name(variable: str) -> str:
     """Return the config that a variable without its prefix stands for."""
     return variable.lower().replace("_", ".").replace("...", "-").replace("..", "_")
-
-
-def _of_kafka(environ: Mapping[str, str]) -> Iterator[str]:
-    for variable in sorted(environ):
-        if variable.startswith(KAFKA_PREFIX) and not PASSED_OVER.fullmatch(variable):
-            yield variable

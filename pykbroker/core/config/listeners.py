@@ -117,6 +117,14 @@ def listeners_of_configs(texts: Texts) -> Addresses:
     return bound or {PLAINTEXT: LOCAL}
 
 
+def derived_listeners(texts: Texts) -> dict[str, str]:
+    """Return `listeners` with the ports of `advertised.listeners` on all interfaces, as images of Kafka derive it."""
+    advertised = unique(ADVERTISED, entries_of(ADVERTISED, texts))
+    derived = {name: Address(ALL_INTERFACES, port) for name, (_, port) in advertised.items()}
+    check_ports(f"{ADVERTISED} without {LISTENERS}", derived)
+    return {LISTENERS: ",".join(f"{name}://{address}" for name, address in derived.items())}
+
+
 def inter_broker_listener(texts: Texts, names: Iterable[str], setting: str = LISTENERS) -> str:
     """Return the name of the listener for other brokers. Without a config it is PLAINTEXT, or the first listener.
 

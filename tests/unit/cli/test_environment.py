@@ -15,9 +15,9 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.environment import config_name
 from pykbroker.core.errors import StartError
+from pykbroker.core.new_topic import NewTopic
 
 JVM = {
-    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
     "KAFKA_HEAP_OPTS": "-Xmx1g",
     "KAFKA_JMX_PORT": "9101",
     "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
@@ -96,6 +96,65 @@ def test_a_container_listens_on_all_interfaces_and_advertises_localhost() -> Non
     assert settings.listeners[0].advertised is None
 
 
+ADVERTISED = "PLAINTEXT://kafka:29092,PLAINTEXT_HOST://localhost:9092"
+MAP = "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT"
+
+
+def test_a_container_listens_on_the_ports_that_it_advertises() -> None:
+    environ = {"KAFKA_ADVERTISED_LISTENERS": ADVERTISED, "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": MAP}
+    for missing in ({}, {"KAFKA_LISTENERS": ""}):
+        found = Options(container=True, environ={**environ, **missing}).settings().config
+        assert found.get("listeners") == ("PLAINTEXT://0.0.0.0:29092", "PLAINTEXT_HOST://0.0.0.0:9092")
+        assert found.get("advertised.listeners") == tuple(ADVERTISED.split(","))
+    written = config(container=True, KAFKA_CFG_LISTENERS="PLAINTEXT://:1,PLAINTEXT_HOST://:2", **environ)
+    assert written.get("listeners") == ("PLAINTEXT://0.0.0.0:1", "PLAINTEXT_HOST://0.0.0.0:2")
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        (
+            {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka"},
+            "KAFKA_ADVERTISED_LISTENERS: advertised.listeners: 'kafka' is not HOST:PORT, such as 127.0.0.1:9092 or"
+            " [::1]:9092",
+        ),
+        (
+            {"KAFKA_CFG_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092,SSL://localhost:9092"},
+            "KAFKA_CFG_ADVERTISED_LISTENERS: advertised.listeners without listeners: PLAINTEXT and SSL share port 9092:"
+            " give each listener its own",
+        ),
+        (
+            {"KAFKA_ADVERTISED_LISTENERS": ADVERTISED},
+            "listeners: PLAINTEXT_HOST has no security protocol: add PLAINTEXT_HOST:PLAINTEXT to"
+            " listener.security.protocol.map",
+        ),
+    ],
+)
+def test_advertised_listeners_from_which_none_can_be_derived_are_refused(
+    environ: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(StartError) as caught:
+        config(container=True, **environ)
+    assert str(caught.value) == sentence
+
+
+def test_the_cluster_id_of_the_option_takes_precedence_over_the_variable() -> None:
+    environ = {"CLUSTER_ID": "x"}
+    assert Options(environ=environ).settings().cluster_id is None
+    assert Options(container=True, environ=environ).settings().cluster_id == ("x", "CLUSTER_ID")
+    chosen = Options(container=True, environ=environ, cluster_id="y").settings()
+    assert chosen.cluster_id == ("y", "--cluster-id")
+    with pytest.raises(StartError, match="^--cluster-id: '' is no cluster id"):
+        Options(cluster_id="").settings()
+
+
+def test_a_topic_of_an_option_takes_precedence_over_that_of_the_variable() -> None:
+    environ = {"KAFKA_CREATE_TOPICS": "a:3:1,b:1:1"}
+    assert Options(environ=environ).settings().topics == ()
+    found = Options(container=True, environ=environ, topics=(NewTopic("a", 7),)).settings().topics
+    assert [(topic.name, topic.partitions) for topic in found] == [("a", 7), ("b", 1)]
+
+
 def test_options_may_be_set_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr("pykbroker.cli.run.run", lambda *arguments: seen.append(arguments))
@@ -104,6 +163,8 @@ def test_options_may_be_set_by_variables(monkeypatch: pytest.MonkeyPatch) -> Non
         "PYKBROKER_MEMORY": "1",
         "PYKBROKER_LOG_FORMAT": "json",
         "PYKBROKER_CONSOLE": "127.0.0.1:9308",
+        "PYKBROKER_CLUSTER_ID": "x",
+        "PYKBROKER_CONTAINER": "1",
     }
     assert CliRunner().invoke(pykbroker, ["start"], env=environ).exit_code == 0
     ((options, _, log_format, console, _),) = seen
@@ -113,6 +174,7 @@ def test_options_may_be_set_by_variables(monkeypatch: pytest.MonkeyPatch) -> Non
         "json",
     )
     assert str(console) == "127.0.0.1:9308"
+    assert (options.cluster_id, options.container) == ("x", True)
 
 
 def test_the_error_for_an_invalid_option_names_its_variable() -> None:

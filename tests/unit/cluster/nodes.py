@@ -14,6 +14,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.table import ONE_BROKER
+from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Serving, Settings
 from tests.unit.apis.conftest import Client, LocalBroker
 
@@ -37,6 +38,7 @@ class Node:
             **{name.replace("_", "."): value for name, value in configs.items()},
         }
         self._address = Address(HOST, 0)
+        self.topics: tuple[NewTopic, ...] = ()
         self.serving: Serving | None = None
 
     @property
@@ -60,6 +62,7 @@ class Node:
             controller_listeners=own if self._controller is None else (),
             quorum=() if self._controller is None else (self._controller,),
             memory=True,
+            topics=self.topics,
         )
 
     @asynccontextmanager

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import trio
 
 from pykbroker import broker
 from pykbroker.core.address import Address
+from pykbroker.core.cluster_id import RequiredClusterId
 from pykbroker.core.errors import StartError, StopError
 from pykbroker.core.settings import Serving
 from tests.unit.cluster.nodes import HOST, Node, cluster
@@ -18,10 +21,10 @@ def refuse_to_be_ready(_serving: Serving) -> None:
     raise AssertionError("the node does not fit the cluster")
 
 
-async def failure_of(node: Node) -> BaseException:
-    """Run a node that must not start, and return its error."""
+async def failure_of(node: Node, **changed: Any) -> BaseException:
+    """Run a node that must not start with these changes of its settings, and return its error."""
     try:
-        await broker.serve(node.settings(), refuse_to_be_ready)
+        await broker.serve(msgspec.structs.replace(node.settings(), **changed), refuse_to_be_ready)
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
@@ -42,6 +45,24 @@ async def test_a_broker_of_another_cluster_is_stopped(tmp_path: Path) -> None:
         with trio.fail_after(30):
             error = await failure_of(node)
         assert "correct controller.quorum.bootstrap.servers, or name other directories in log.dirs" in str(error)
+
+
+async def test_a_node_without_the_required_cluster_id_is_refused(tmp_path: Path) -> None:
+    other = RequiredClusterId("other", "CLUSTER_ID")
+    async with cluster(tmp_path, 1) as running:
+        assert running.nodes[1].serving is not None
+        cluster_id, node = running.nodes[1].serving.cluster_id, running.nodes[1]
+        joining = Node(2, tmp_path / "node2", node.controller_address)
+        joining.directory.mkdir()
+        assert str(await failure_of(joining, cluster_id=other)) == (
+            f"CLUSTER_ID is other, but the controller belongs to cluster {cluster_id}: write {cluster_id}, or correct"
+            " controller.quorum.bootstrap.servers"
+        )
+        assert list(joining.directory.glob("meta.properties")) == []
+    assert str(await failure_of(node, cluster_id=other)) == (
+        f"CLUSTER_ID is other, but {node.directory} belongs to cluster {cluster_id}: write {cluster_id}, or name an"
+        " empty directory in log.dirs"
+    )
 
 
 async def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+"""Tests of the variables with which compose files configure an image of Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.cluster_id import RequiredClusterId
+from pykbroker.core.config.container import container_configs, created_topics
+from pykbroker.core.errors import StartError
+from pykbroker.core.new_topic import NewTopic
+
+CLUSTER_IDS = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
+FORM = "NAME:PARTITIONS:REPLICAS or NAME:PARTITIONS:REPLICAS:POLICY, such as orders:3:1 or orders:1:1:compact"
+OF_BITNAMI = {
+    "ALLOW_PLAINTEXT_LISTENER": "yes",
+    "BITNAMI_DEBUG": "true",
+    "KAFKA_ENABLE_KRAFT": "yes",
+    "KAFKA_BROKER_ID": "1",
+    "KAFKA_KRAFT_CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk",
+    "KAFKA_CFG_NODE_ID": "1",
+    "KAFKA_CFG_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CFG_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
+    "KAFKA_CFG_LOG_DIRS": "/bitnami/kafka/data",
+}
+
+
+def test_the_variables_of_bitnami_are_configs_and_a_cluster_id() -> None:
+    found = container_configs(OF_BITNAMI)
+    assert found.texts == {
+        "broker.id": "1",
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "log.dirs": "/bitnami/kafka/data",
+    }
+    assert found.place("node.id") == "KAFKA_CFG_NODE_ID"
+    assert found.cluster_id == RequiredClusterId("MkU3OEVBNTcwNTJENDM2Qk", "KAFKA_KRAFT_CLUSTER_ID")
+    assert found.passed_over == ("ALLOW_PLAINTEXT_LISTENER", "BITNAMI_DEBUG")
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("off", ["no", "False", " 0 "])
+def test_a_mode_without_kraft_has_a_warning(off: str) -> None:
+    assert container_configs({"KAFKA_ENABLE_KRAFT": off}).warnings == (
+        "KAFKA_ENABLE_KRAFT: there is no ZooKeeper mode, as in Kafka 4. The variable has no effect.",
+    )
+
+
+def test_an_empty_variable_requires_no_cluster_id_and_names_no_listener() -> None:
+    found = container_configs({"CLUSTER_ID": "", "KAFKA_LISTENERS": " ", "KAFKA_ADVERTISED_LISTENERS": ""})
+    assert (found.cluster_id, found.texts) == (None, {})
+    assert container_configs({"CLUSTER_ID": "", "KAFKA_KRAFT_CLUSTER_ID": "x"}).cluster_id == ("x", CLUSTER_IDS[1])
+
+
+def test_the_advertised_host_of_wurstmeister_is_an_advertised_listener() -> None:
+    found = container_configs({"KAFKA_ADVERTISED_HOST_NAME": "kafka"})
+    assert found.texts == {"advertised.listeners": "PLAINTEXT://kafka:9092"}
+    assert found.place("advertised.listeners") == "KAFKA_ADVERTISED_HOST_NAME"
+    old = {"KAFKA_ADVERTISED_HOST_NAME": "kafka", "KAFKA_ADVERTISED_PORT": "19092"}
+    assert container_configs(old).texts == {"advertised.listeners": "PLAINTEXT://kafka:19092"}
+    new = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092"}
+    assert container_configs({**old, **new}).texts == {"advertised.listeners": "PLAINTEXT://localhost:9092"}
+
+
+def test_variables_of_one_config_may_have_the_same_value() -> None:
+    same = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_CFG_NUM_PARTITIONS": "3", "CLUSTER_ID": "x", CLUSTER_IDS[1]: "x"}
+    found = container_configs(same)
+    assert (found.texts, found.cluster_id) == ({"num.partitions": "3"}, ("x", "CLUSTER_ID"))
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        (
+            {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_CFG_NUM_PARTITIONS": "4"},
+            "KAFKA_CFG_NUM_PARTITIONS and KAFKA_NUM_PARTITIONS have different values: remove one of them",
+        ),
+        (
+            dict(zip(CLUSTER_IDS, "xy", strict=True)),
+            "CLUSTER_ID and KAFKA_KRAFT_CLUSTER_ID have different values: remove one of them",
+        ),
+        (
+            {"CLUSTER_ID": " x"},
+            "CLUSTER_ID: ' x' is no cluster id: write one such as MkU3OEVBNTcwNTJENDM2Qk, in printable ASCII without"
+            " backslashes, and without spaces at its ends",
+        ),
+        (
+            {"KAFKA_ADVERTISED_HOST_NAME": "kafka", "KAFKA_ADVERTISED_PORT": "x"},
+            "KAFKA_ADVERTISED_HOST_NAME and KAFKA_ADVERTISED_PORT: 'x' in 'kafka:x' is not a port: 0 to 65535",
+        ),
+    ],
+)
+def test_variables_that_contradict_each_other_are_refused(environ: dict[str, str], sentence: str) -> None:
+    with pytest.raises(StartError) as caught:
+        container_configs(environ)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "separators", "topics"),
+    [
+        ("", ",", []),
+        (" , ", ",", []),
+        ("a:3:1,b:1:1:compact", ",", [("a", 3, {}, 1), ("b", 1, {"cleanup.policy": "compact"}, 1)]),
+        ("a:3:1;b:1:2:compact,delete", ";", [("a", 3, {}, 1), ("b", 1, {"cleanup.policy": "compact,delete"}, 2)]),
+        ("\n  a:3:1\n  b:1:1 \n", " \n", [("a", 3, {}, 1), ("b", 1, {}, 1)]),
+        ("a:2147483647:32767", ",", [("a", 2147483647, {}, 32767)]),
+    ],
+)
+def test_topics_to_create_are_separated(
+    text: str, separators: str, topics: list[tuple[str, int, dict[str, str], int]]
+) -> None:
+    assert list(created_topics(text, separators)) == [NewTopic(*topic, "KAFKA_CREATE_TOPICS") for topic in topics]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["a", "a:3", "a:x:1", "a:3:", "a:0:1", "a:3:0", "a:2147483648:1", "a:1:32768", "a:1:1:compacted", "a:1:1:delete:x"],
+)
+def test_a_topic_of_another_form_is_refused(entry: str) -> None:
+    with pytest.raises(StartError) as caught:
+        created_topics(f"b:1:1,{entry}")
+    assert str(caught.value) == f"KAFKA_CREATE_TOPICS: {entry!r} is not {FORM}"
+
+
+def test_a_topic_with_an_invalid_name_or_named_twice_is_refused() -> None:
+    with pytest.raises(StartError, match="^KAFKA_CREATE_TOPICS: 'a b:1:1': Topic name is invalid: .*: write another"):
+        created_topics("a b:1:1")
+    with pytest.raises(StartError, match="^KAFKA_CREATE_TOPICS has the topic a twice: remove one of them$"):
+        created_topics("a:1:1,b:1:1,a:1:1")
