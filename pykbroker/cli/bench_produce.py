@@ -12,6 +12,7 @@ from pykbroker.cli.ask import ask, bootstrap_option, named
 from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
 from pykbroker.cli.client_warnings import warning_lines
 from pykbroker.cli.completion import topic_names
+from pykbroker.cli.existing_partition import require_partition
 from pykbroker.cli.produce import ACKS, BATCH_BYTES, CODECS
 from pykbroker.cli.tables import json_option
 from pykbroker.core.address import Address
@@ -133,6 +134,8 @@ class ProduceBenchmark:
         from pykbroker.producer import Producer
 
         async with Producer(**self._settings) as producer, trio.open_nursery() as nursery:
+            if self._partition is not None:
+                await require_partition(producer, self._settings["bootstrap_servers"], self._topic, self._partition)
             with interruption.cancels():
                 for rows, due in self._calls(measurement.began):
                     if due is not None:

@@ -14,6 +14,7 @@ import click
 from pykbroker.cli.ask import bootstrap_option, named
 from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
 from pykbroker.cli.completion import topic_names
+from pykbroker.cli.existing_partition import require_partition
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -68,13 +69,11 @@ def produce(
         **dict(map(setting, settings)),
     }
     sources = files or [sys.stdin.buffer]
-    sending = Sending(topic, partition, None if key_delimiter is None else key_delimiter.encode(), is_json)
+    sending = Sending(topic, partition, None if key_delimiter is None else key_delimiter.encode(), is_json, given)
     from pykbroker.producer import RowsFailed
 
     failing_as_sentence(
-        lambda: trio.run(sending.run, given, sources),
-        RowsFailed,
-        note=lambda: f" ({counted(sending.written)} written before)",
+        lambda: trio.run(sending.run, sources), RowsFailed, note=lambda: f" ({counted(sending.written)} written before)"
     )
 
 
@@ -86,20 +85,33 @@ def counted(records: int) -> str:
 class Sending:
     """The state of one run of the command."""
 
-    def __init__(self, topic: str, partition: int | None, delimiter: bytes | None, is_json: bool) -> None:
+    def __init__(
+        self, topic: str, partition: int | None, delimiter: bytes | None, is_json: bool, settings: dict[str, Any]
+    ) -> None:
         self._topic, self._partition, self._delimiter, self._is_json = topic, partition, delimiter, is_json
+        self._settings = settings
+        self._existing: set[int] = set()
+        """The partitions that records have named, and that the topic has."""
         self.written = 0
         self._shown_at = time.monotonic()
 
-    async def run(self, settings: dict[str, Any], sources: Sequence[IO[bytes]]) -> None:
+    async def run(self, sources: Sequence[IO[bytes]]) -> None:
         """Send all lines."""
         from pykbroker.producer import Producer
 
-        async with Producer(**settings) as producer:
+        async with Producer(**self._settings) as producer:
+            if self._partition is not None:
+                await self._require(producer, self._partition)
             for source in sources:
                 for first, lines in chunks(source):
                     await self._send(producer, getattr(source, "name", "stdin"), first, lines)
         self._show(done=True)
+
+    async def _require(self, producer: Producer, partition: int) -> None:
+        """Raise UnknownPartition if the topic lacks the partition."""
+        if partition not in self._existing:
+            await require_partition(producer, self._settings["bootstrap_servers"], self._topic, partition)
+            self._existing.add(partition)
 
     async def _send(self, producer: Producer, name: str, first: int, lines: list[bytes]) -> None:
         from pykbroker.cli.record_lines import InvalidLine, keyed_columns
@@ -120,12 +132,15 @@ class Sending:
 
     async def _send_json(self, producer: Producer, name: str, first: int, lines: list[bytes]) -> list[Delivery]:
         from pykbroker.cli.record_lines import InvalidLine, json_record
+        from pykbroker.core.producer.errors import UnknownPartition
 
         deliveries: list[Delivery] = []
         for number, line in enumerate(lines, first):
             try:
                 record = json_record(line)
-            except InvalidLine as error:
+                if record.partition is not None:
+                    await self._require(producer, record.partition)
+            except (InvalidLine, UnknownPartition) as error:
                 for delivery in deliveries:
                     await delivery
                 self.written += len(deliveries)

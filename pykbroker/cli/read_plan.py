@@ -10,6 +10,7 @@ import click
 from pykbroker.cli.ask import ask, named
 from pykbroker.cli.client_failures import setting
 from pykbroker.cli.completion import group_names, topic_names
+from pykbroker.cli.existing_partition import lacking
 from pykbroker.cli.read_range import BEGINNING, END, END_FORM, START_FORM, Start, Stop, start_point, stop_point
 from pykbroker.core.address import Address
 from pykbroker.core.topic_partition import TopicPartition
@@ -156,9 +157,7 @@ def existing_partitions(
                 ) from None
             existing = sorted(each.partition_index for each in topic.partitions)
             if missing := set(indexes).difference(existing):
-                raise click.ClickException(
-                    f"topic '{name}' has {len(existing)} partitions and no partition {min(missing)}"
-                )
+                raise click.ClickException(lacking(name, len(existing), min(missing)))
             found.extend(TopicPartition(name, index) for index in existing if not indexes or index in indexes)
 
     ask(bootstrap, work)

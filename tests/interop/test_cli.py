@@ -363,12 +363,14 @@ def test_files_with_keys_are_produced_to_a_partition(shared_broker, tmp_path):
 
 
 def test_json_lines_are_produced_up_to_the_first_that_is_no_record(shared_broker):
-    lines = b'{"key": "k", "value": {"x": 1}, "headers": {"h": "1"}, "timestamp": 7}\n{"value": null, "key": "k"}\nno\n'
-    done = run_apart("produce", "json", "-b", shared_broker.address, "--json", stdin=lines)
-    assert done.returncode == 1
-    assert "line 3 of <stdin>: no JSON" in done.stderr
-    assert "(2 records were written before)" in done.stderr
-    first, second = consumed(shared_broker, "json", 2)
+    first = b'{"key": "k", "value": {"x": 1}, "headers": {"h": "1"}, "timestamp": 7, "partition": 0}\n'
+    for last, reason in ((b"no", "no JSON"), (b'{"partition": 1}', "topic 'json' has 1 partition and no partition 1")):
+        lines = first + b'{"value": null, "key": "k"}\n' + last
+        done = produced(shared_broker, "json", lines, "--json")
+        assert done.returncode == 1
+        assert f"line 3 of stdin: {reason}" in done.stderr
+        assert "(2 records were written before)" in done.stderr
+    first, second, *_ = consumed(shared_broker, "json", 4)
     assert (first.key, first.value, first.headers, first.timestamp) == (b"k", b'{"x":1}', [("h", b"1")], 7)
     assert (second.key, second.value) == (b"k", None)
 
@@ -382,7 +384,7 @@ def test_the_line_that_is_too_long_is_named(shared_broker):
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [
-        (("--partition", 9, "-X", "max.block.ms=300"), 1, "has 1 partitions and no partition 9 after max_block_ms=300"),
+        (("--partition", 9), 1, "topic 'refused' has 1 partition and no partition 9 (0 records were written before)"),
         (("-X", "lingr.ms=1"), 1, "there is no setting 'lingr_ms': do you mean 'linger_ms'?"),
         (("-X", "linger"), 2, "-X 'linger' is no NAME=VALUE"),
         (("--json", "--key-delimiter", "="), 2, "leave out --key-delimiter and --partition"),

@@ -393,7 +393,7 @@ def test_bench_produce_prints_its_result_after_a_signal(target: CommandTarget) -
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [
-        (("--partition", 9, "-X", "max.block.ms=300"), 1, "no partition 9 after max_block_ms=300"),
+        (("--partition", 9), 1, "has 3 partitions and no partition 9"),
         (("-X", "lingr.ms=1"), 1, "there is no setting 'lingr_ms': do you mean 'linger_ms'?"),
         (("-X", "max_request_size=50"), 1, "max_request_size"),
         (("--count", 0), 2, "0 is not in the range x>=1"),

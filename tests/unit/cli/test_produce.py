@@ -1,10 +1,17 @@
-"""The sentences of `pykbroker produce`."""
+"""The sentences of `pykbroker produce`, and the partitions that it refuses."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from pykbroker.cli.existing_partition import require_partition
 from pykbroker.cli.produce import counted
+from pykbroker.client.admin import Admin
+from pykbroker.core.producer.errors import UnknownPartition
+from pykbroker.producer import Producer
+from tests.unit.cli.requests import prepare
 
 
 @pytest.mark.parametrize(
@@ -13,3 +20,19 @@ from pykbroker.cli.produce import counted
 )
 def test_a_number_of_records_agrees_with_its_verb(records: int, expected: str) -> None:
     assert counted(records) == expected
+
+
+def test_a_partition_is_refused_unless_it_was_added_meanwhile(broker: str) -> None:
+    async def require(admin: Admin) -> None:
+        async with Producer(bootstrap_servers=broker) as producer:
+            required = partial(require_partition, producer, broker, "grown")
+            await required(0)
+            for missing in (1, -1):
+                with pytest.raises(UnknownPartition, match=f"'grown' has 1 partition and no partition {missing}$"):
+                    await required(missing)
+            await admin.create_partitions("grown", 2)
+            await required(1)
+            with pytest.raises(UnknownPartition, match="'grown' has 2 partitions and no partition 2$"):
+                await required(2)
+
+    prepare(broker, require)

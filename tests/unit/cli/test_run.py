@@ -238,7 +238,17 @@ def test_every_command_is_in_the_help_with_a_sentence() -> None:
         assert (found.name, bool(found.get_short_help_str())) == (name, True)
 
 
-def test_an_unknown_command_ends_with_exit_code_2() -> None:
-    result = CliRunner().invoke(command, ["topcis"])
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["topcis"], "No such command 'topcis'. Did you mean 'topics'?"),
+        (["topic", "list"], "No such command 'topic'. Did you mean 'topics'?"),
+        (["pipeline", "archiv"], "No such command 'archiv'. Did you mean 'archive'?"),
+        (["zzz"], "No such command 'zzz'."),
+        (["--memry"], "No such option '--memry'."),
+    ],
+)
+def test_an_unknown_command_ends_with_exit_code_2(words: list[str], reason: str) -> None:
+    result = CliRunner().invoke(command, words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "No such command 'topcis'" in result.stderr
+    assert result.stderr.rstrip().endswith(reason)
