@@ -20,21 +20,21 @@ CLIENT_ID = "pykbroker-testing"
 AdminWork = Callable[[Admin], Awaitable[None]]
 
 
-def ask(brokers: Sequence[Address], work: AdminWork) -> None:
+def ask(brokers: Sequence[Address], work: AdminWork, seconds: float = ANSWER_S_MAX) -> None:
     """Run `work` with an admin client in a new thread, since the caller's thread may be running an event loop.
 
-    ConnectionError: the broker has stopped. TimeoutError: the broker has not answered in time. Errors of `work` are
+    ConnectionError: the broker has stopped. TimeoutError: `work` has taken longer than `seconds`. Errors of `work` are
     raised as they are.
     """
     done: Future[None] = Future()
-    threading.Thread(target=answer, args=(done, brokers, work), name="pykbroker-admin", daemon=True).start()
+    threading.Thread(target=answer, args=(done, brokers, work, seconds), name="pykbroker-admin", daemon=True).start()
     done.result()
 
 
-def answer(done: Future[None], brokers: Sequence[Address], work: AdminWork) -> None:
+def answer(done: Future[None], brokers: Sequence[Address], work: AdminWork, seconds: float) -> None:
     """Connect, run `work`, and pass its outcome to the waiting thread."""
     try:
-        trio.run(within_time, brokers, work, clock=RealClock())
+        trio.run(within_time, brokers, work, seconds, clock=RealClock())
     except (OSError, Disconnected) as error:
         reason = f"no broker listens on {named(brokers)} ({error}): `restart` starts it again"
         done.set_exception(error if isinstance(error, TimeoutError) else ConnectionError(reason))
@@ -44,12 +44,12 @@ def answer(done: Future[None], brokers: Sequence[Address], work: AdminWork) -> N
         done.set_result(None)
 
 
-async def within_time(brokers: Sequence[Address], work: AdminWork) -> None:
+async def within_time(brokers: Sequence[Address], work: AdminWork, seconds: float) -> None:
     """Run `work` with a deadline."""
-    with trio.move_on_after(ANSWER_S_MAX) as deadline:
+    with trio.move_on_after(seconds) as deadline:
         await with_admin(brokers, CLIENT_ID, work)
     if deadline.cancelled_caught:
-        raise TimeoutError(f"the broker on {named(brokers)} has not answered within {ANSWER_S_MAX} s")
+        raise TimeoutError(f"the broker on {named(brokers)} has not answered within {seconds:g} s")
 
 
 def named(brokers: Sequence[Address]) -> str:

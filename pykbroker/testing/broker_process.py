@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import selectors
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pykbroker.core.errors import StartError
-from pykbroker.testing.options import BrokerOptions
+from pykbroker.testing.options import BrokerOptions, late_start
 
 PROGRAM = "pykbroker.testing.child"
 END_S_MAX = 30
@@ -30,6 +31,7 @@ class BrokerProcess:
     """The port of the controller's listener, if this broker is a controller for other nodes."""
 
     def __init__(self, directory: str) -> None:
+        self._directory, self._options = directory, BrokerOptions()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", PROGRAM, directory],
             stdin=subprocess.PIPE,
@@ -45,10 +47,19 @@ class BrokerProcess:
 
     def begin(self, options: BrokerOptions) -> None:
         """Begin to start the broker. `started` waits for it."""
-        self._order({"start": asdict(options)})
+        self._options = options
+        self._order({"start": asdict(replace(options, start_timeout=None))})  # the limit is kept here
 
     def started(self) -> int:
-        """Wait until the broker has started and return its port. StartError: it cannot start, and why."""
+        """Wait until the broker has started and return its port. StartError: it cannot start, or not in time, and why.
+
+        A child that has not answered in time is killed.
+        """
+        if not self._has_answer(self._options.start_timeout):
+            self._process.kill()
+            self._process.wait()
+            waited_for = f"its modules, or {self._options.waited_for(self._directory)}"
+            raise late_start(self._options, f"the broker in process {self._process.pid}", waited_for)
         answer = self._answer()
         if "error" in answer:
             raise StartError(answer["error"])
@@ -97,6 +108,13 @@ class BrokerProcess:
     def _order(self, order: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):
             self._write(order)
+
+    def _has_answer(self, seconds: float | None) -> bool:
+        """Wait until the child has answered or ended. Return False if it does neither in time."""
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            return bool(selector.select(seconds))
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None

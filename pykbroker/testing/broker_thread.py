@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
 
-from pykbroker.testing.options import BrokerOptions
+from pykbroker.testing.options import BrokerOptions, late_start
 from pykbroker.testing.real_clock import RealClock, in_real_time
 
 if TYPE_CHECKING:
     from pykbroker.core.settings import Serving, Settings
 
-START_S_MAX = 30
 STOP_S_MAX = 30
 
 
@@ -26,19 +26,25 @@ class BrokerThread:
         self._thread: threading.Thread | None = None
         self.controller_port: int | None = None
         """The port of the controller's listener, if this broker is a controller for other nodes."""
-        self._token: trio.lowlevel.TrioToken
+        self._token: trio.lowlevel.TrioToken | None = None
         self._stop: trio.Event
+        self._step = ""
+        """The step of the start that is in progress, for the error of a late start."""
 
     def start(self, options: BrokerOptions) -> int:
-        """Start the broker and return its port. StartError: it cannot start, and why."""
+        """Start the broker and return its port. StartError: it cannot start, or not in time, and why."""
         started: Future[Serving] = Future()
-        arguments = (options.settings(self._directory), started)
+        self._token, self._is_abandoned, self._step = None, False, "its thread"
+        arguments = (options, started)
         self._thread = threading.Thread(target=self._run, args=arguments, name="pykbroker", daemon=True)
         self._thread.start()
         try:
-            serving = started.result(START_S_MAX)
+            wait([started], options.start_timeout)
+            if not started.done():
+                raise late_start(options, "the broker", self._step)
+            serving = started.result()
         except BaseException:
-            self._thread.join(STOP_S_MAX)
+            self._abandon()
             raise
         self.controller_port = next((address.port for address in serving.controller_listeners.values()), None)
         return serving.port
@@ -46,7 +52,7 @@ class BrokerThread:
     def stop(self) -> None:
         """Stop the broker in order and wait for it. A second call does nothing."""
         if self._thread is not None and self._thread.is_alive():
-            self._token.run_sync_soon(self._stop.set)
+            self._order_stop()
             self._thread.join(STOP_S_MAX)
             if self._thread.is_alive():
                 raise RuntimeError(f"the broker has not stopped within {STOP_S_MAX} s")
@@ -55,18 +61,36 @@ class BrokerThread:
         """Stop the broker for good."""
         self.stop()
 
-    def _run(self, settings: Settings, started: Future[Serving]) -> None:
+    def _order_stop(self) -> None:
+        if self._token is not None:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._stop.set)
+
+    def _abandon(self) -> None:
+        """Have a broker that does not start stop as soon as it can, and wait for that, but not for ever."""
+        assert self._thread is not None
+        self._is_abandoned = True
+        self._order_stop()
+        self._thread.join(STOP_S_MAX)
+        self._thread = None
+
+    def _run(self, options: BrokerOptions, started: Future[Serving]) -> None:
         try:
-            trio.run(self._serve, settings, started, clock=RealClock())
+            self._step = "its modules"
+            trio.run(self._serve, options, options.settings(self._directory), started, clock=RealClock())
         except BaseException as error:
             if started.done():
                 raise
             started.set_exception(error)
 
-    async def _serve(self, settings: Settings, started: Future[Serving]) -> None:
+    async def _serve(self, options: BrokerOptions, settings: Settings, started: Future[Serving]) -> None:
         from pykbroker import broker
         from pykbroker.world.system import system_world
 
-        self._token, self._stop = trio.lowlevel.current_trio_token(), trio.Event()
+        self._step = options.waited_for(self._directory)
+        self._stop = trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        if self._is_abandoned:
+            self._stop.set()
         world = in_real_time(system_world(settings.data_dirs, durable=not settings.memory))
         await broker.serve(settings, started.set_result, world=world, stop=self._stop)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
 from pykbroker.testing.cluster_options import CONTROLLER, ClusterOptions, checked_cluster_options
-from pykbroker.testing.options import HOST, ConfigValue, values_as_texts
+from pykbroker.testing.options import HOST, START_TIMEOUT_S, ConfigValue, values_as_texts
 from pykbroker.testing.temporary import temporary_directory
 from pykbroker.world.shadowing import require_ours
 
@@ -28,18 +28,20 @@ def running_cluster(
     brokers: int = 3,
     *,
     replicas: int | None = None,
-    topics: Mapping[str, int] | Iterable[str] = (),
+    topics: Mapping[str, int | None] | Iterable[str] = (),
     configs: Mapping[str, ConfigValue] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
+    start_timeout: float = START_TIMEOUT_S,
 ) -> Iterator[RunningCluster]:
     """Run a cluster until the block ends, each broker in a child process. The ids of the brokers begin with 1.
 
     `replicas` is the replication factor of all topics, by default 3, or `brokers` if there are fewer. From 3 on,
-    min.insync.replicas is 2. `topics`, `configs` and `data_dir` are those of `running_broker`; each broker has a
-    directory of its own in `data_dir`. StartError: an option is invalid, or a broker cannot start.
+    min.insync.replicas is 2. `topics`, `configs`, `data_dir` and `start_timeout` are those of `running_broker`; each
+    broker has a directory of its own in `data_dir`. StartError: an option is invalid, or a broker cannot start, or not
+    in time.
     """
     require_ours()
-    options = checked_cluster_options(brokers, replicas, topics, configs, data_dir, os.environ)
+    options = checked_cluster_options(brokers, replicas, topics, configs, data_dir, start_timeout, os.environ)
     keeps = options.shared.data_dir
     with nullcontext(keeps) if keeps is not None else temporary_directory() as directory:
         cluster = RunningCluster(options, directory)
@@ -185,10 +187,15 @@ class RunningCluster:
     # ---- the whole cluster
 
     def start(self) -> None:
-        """Start all brokers, and create the topics of the options. StartError: a broker cannot start."""
+        """Start all brokers, and create the topics of the options. StartError: a broker or a topic fails."""
+        from pykbroker.core.errors import ApiError, StartError
+
         self._start(list(self._members.values()))
         if self._options.shared.topics:
-            self._ask(self._create)
+            try:
+                self._ask(self._create, self._options.shared.start_timeout)
+            except (TimeoutError, ConnectionError, ApiError) as error:
+                raise StartError(f"the topics of the options are not created: {error}") from None
 
     def close(self) -> None:
         """Stop all brokers for good. In a forked process, this does nothing.
@@ -237,13 +244,13 @@ class RunningCluster:
             raise RuntimeError(f"only process {self._owner}, which started the brokers, can stop or start them")
         return self._member(broker)
 
-    def _ask(self, work: Callable[[Admin], Awaitable[None]]) -> None:
+    def _ask(self, work: Callable[[Admin], Awaitable[None]], seconds: float | None = None) -> None:
         """Run `work` with an admin client of the first broker that runs. ConnectionError: none does."""
-        from pykbroker.testing.admin_thread import ask
+        from pykbroker.testing.admin_thread import ANSWER_S_MAX, ask
 
         members = self._members.values()
         running = [member.address for member in members if member.runs and not member.is_paused]
-        ask(running or [member.address for member in members], work)
+        ask(running or [member.address for member in members], work, seconds or ANSWER_S_MAX)
 
     def _until(
         self,

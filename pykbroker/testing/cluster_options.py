@@ -37,6 +37,7 @@ def checked_cluster_options(
     topics: Any,
     configs: Any,
     data_dir: str | os.PathLike[str] | None,
+    start_timeout: Any,
     environ: Mapping[str, str],
 ) -> ClusterOptions:
     """Return the options of `running_cluster`. StartError: one sentence that names the option and what to write."""
@@ -46,7 +47,7 @@ def checked_cluster_options(
     number(brokers, "brokers", BROKERS_MAX)
     factor = min(REPLICAS_DEFAULT, brokers) if replicas is None else replicas
     number(factor, "replicas", brokers)
-    shared = checked_options(0, topics, configs, data_dir, True, environ)
+    shared = checked_options(0, topics, configs, data_dir, True, start_timeout, environ)
     check_shared(shared.configs)
     return ClusterOptions(brokers, replace(shared, configs={**replication_configs(factor), **shared.configs}))
 

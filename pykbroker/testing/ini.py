@@ -17,6 +17,7 @@ KEYS = {
     "topics": ("linelist", "Topics that exist from the start, one NAME or NAME:PARTITIONS a line."),
     "data_dir": ("string", "A directory that keeps the data, relative to the rootdir. Default: a temporary directory."),
     "process": ("bool", "Run the broker in a child process instead of a thread."),
+    "start_timeout": ("string", "The seconds that a start may take. Default: 30."),
 }
 """Option -> its type for pytest, and its help."""
 UNSET = object()
@@ -45,6 +46,8 @@ def options_of(config: pytest.Config) -> dict[str, Any]:
         if not found["data_dir"]:
             raise StartError(f"{PREFIX}data_dir is empty: name a directory, or remove the key")
         found["data_dir"] = config.rootpath / found["data_dir"]
+    if "start_timeout" in found:
+        found["start_timeout"] = seconds(found["start_timeout"])
     return found
 
 
@@ -65,14 +68,24 @@ def config_line(line: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def topic_line(line: str) -> tuple[str, int]:
-    """Parse NAME or NAME:PARTITIONS. StartError: the line is of neither form."""
+def topic_line(line: str) -> tuple[str, int | None]:
+    """Parse NAME or NAME:PARTITIONS. None stands for num.partitions. StartError: the line is of neither form."""
     from pykbroker.core.errors import StartError
 
     name, colon, partitions = line.partition(":")
     if colon and not (partitions.strip().isascii() and partitions.strip().isdigit()):
         raise StartError(f"{PREFIX}topics: {line!r} is neither NAME nor NAME:PARTITIONS, such as orders:3")
-    return name.strip(), int(partitions) if colon else 1
+    return name.strip(), int(partitions) if colon else None
+
+
+def seconds(text: str) -> float:
+    """Parse a number of seconds. StartError: the text is no number."""
+    from pykbroker.core.errors import StartError
+
+    try:
+        return float(text)
+    except ValueError:
+        raise StartError(f"{PREFIX}start_timeout is {text!r}: write a number of seconds, such as 120") from None
 
 
 def unique(pairs: Iterable[tuple[str, T]], option: str) -> dict[str, T]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pykbroker.core.config.config import BrokerConfig
+    from pykbroker.core.errors import StartError
     from pykbroker.core.settings import Settings
 
 HOST = "127.0.0.1"
@@ -22,6 +23,9 @@ INSTEAD = {
 
 ConfigValue = str | int | float | bool
 
+START_TIMEOUT_S = 30
+START_TIMEOUT_S_MAX = 86_400
+
 
 @dataclass(frozen=True)
 class BrokerOptions:
@@ -29,7 +33,7 @@ class BrokerOptions:
 
     port: int = 0
     topics: Mapping[str, int] = field(default_factory=dict)
-    """Topic name -> number of partitions."""
+    """Topic name -> number of partitions, or `BROKER_DEFAULT`."""
     configs: Mapping[str, str] = field(default_factory=dict)
     """The static configs, those of PYKBROKER_* variables included."""
     data_dir: str | None = None
@@ -39,6 +43,8 @@ class BrokerOptions:
     """The port of the controller's listener, 0 for any free one. None stands for a broker without other nodes."""
     controller: str | None = None
     """The address of the controller if it runs in another process."""
+    start_timeout: float | None = START_TIMEOUT_S
+    """The longest start in seconds. None stands for no limit."""
 
     @property
     def has_other_nodes(self) -> bool:
@@ -64,9 +70,24 @@ class BrokerOptions:
             topics=tuple(NewTopic(name, partitions) for name, partitions in self.topics.items()),
         )
 
+    def waited_for(self, directory: str) -> str:
+        """Return what a start waits for once the broker's modules are imported."""
+        logs = f"the logs and the metadata in {directory}"
+        return logs if self.controller is None else f"{logs}, or the controller on {self.controller}"
+
     def at(self, port: int) -> BrokerOptions:
         """Return the options for a restart: with this port, and without topics, which the data directory has."""
         return replace(self, port=port, topics={})
+
+
+def late_start(options: BrokerOptions, broker: str, waited_for: str) -> StartError:
+    """Return the error of a start that has taken longer than `start_timeout`."""
+    from pykbroker.core.errors import StartError
+
+    return StartError(
+        f"{broker} has not started within {options.start_timeout:g} s: it waits for {waited_for}. If the machine is"
+        " busy, set the option start_timeout to more seconds"
+    )
 
 
 def checked_options(
@@ -75,6 +96,7 @@ def checked_options(
     configs: Any,
     data_dir: str | os.PathLike[str] | None,
     process: Any,
+    start_timeout: Any,
     environ: Mapping[str, str],
 ) -> BrokerOptions:
     """Return the options of `running_broker`. StartError: one sentence that names the option and what to write."""
@@ -86,6 +108,7 @@ def checked_options(
         raise StartError(f"port is {port!r}: write a number up to {PORT_MAX}, or 0 for any free port")
     if not isinstance(process, bool):
         raise StartError(f"process is {process!r}: write True for a child process, or False for a thread")
+    check_start_timeout(start_timeout)
     variables = own_configs(environ)
     for name in INSTEAD:
         if name in variables.texts:
@@ -96,8 +119,22 @@ def checked_options(
     except StartError as error:
         raise StartError(variables.blamed(str(error), texts)) from None
     return BrokerOptions(
-        port, numbers_of_partitions(topics), {**variables.texts, **texts}, data_directory(data_dir), process
+        port,
+        numbers_of_partitions(topics),
+        {**variables.texts, **texts},
+        data_directory(data_dir),
+        process,
+        start_timeout=start_timeout,
     )
+
+
+def check_start_timeout(seconds: Any) -> None:
+    """Check the limit of a start. StartError: it is no number of seconds."""
+    from pykbroker.core.errors import StartError
+
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds <= START_TIMEOUT_S_MAX:
+        raise StartError(f"start_timeout is {seconds!r}: write the seconds that a start may take, such as 120")
 
 
 def broker_config(texts: Mapping[str, str]) -> BrokerConfig:
@@ -140,18 +177,22 @@ def values_as_texts(configs: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def numbers_of_partitions(topics: Any) -> dict[str, int]:
-    """Return topic name -> number of partitions. A list of names stands for topics of one partition.
+    """Return topic name -> number of partitions, or `BROKER_DEFAULT` (num.partitions) for None and in a list of names.
 
     StartError: a name or a number is invalid.
     """
     from pykbroker.core.errors import ApiError, StartError
     from pykbroker.core.names import check_topic_name
+    from pykbroker.core.new_topic import BROKER_DEFAULT
 
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
         raise StartError(f"topics is {topics!r}: write a list such as ['orders'], or a dict such as {{'orders': 3}}")
-    pairs: list[tuple[Any, Any]] = [*topics.items()] if isinstance(topics, Mapping) else [(name, 1) for name in topics]
+    pairs: list[tuple[Any, Any]] = (
+        [*topics.items()] if isinstance(topics, Mapping) else [(name, None) for name in topics]
+    )
     for name, partitions in pairs:
-        if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+        is_number = isinstance(partitions, int) and not isinstance(partitions, bool) and partitions >= 1
+        if partitions is not None and not is_number:
             raise StartError(f"topics: {name!r} has {partitions!r} partitions: write a number from 1")
         try:
             check_topic_name(name)
@@ -159,7 +200,7 @@ def numbers_of_partitions(topics: Any) -> dict[str, int]:
             raise StartError(f"topics: {name!r} is no name ({error}): write ['orders'], or {{'orders': 3}}") from None
     if len(dict(pairs)) < len(pairs):
         raise StartError("topics has a name twice: write a dict such as {'orders': 3} for more partitions")
-    return dict(pairs)
+    return {name: partitions or BROKER_DEFAULT for name, partitions in pairs}
 
 
 def data_directory(path: str | os.PathLike[str] | None) -> str | None:

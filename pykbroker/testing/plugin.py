@@ -16,8 +16,8 @@ from pykbroker.world.shadowing import require_ours
 
 T = TypeVar("T")
 
-OPTIONS = ("configs", "topics", "data_dir", "process", "port")
-CLUSTER_OPTIONS = ("brokers", "replicas", "configs", "topics", "data_dir")
+OPTIONS = ("configs", "topics", "data_dir", "process", "port", "start_timeout")
+CLUSTER_OPTIONS = ("brokers", "replicas", "configs", "topics", "data_dir", "start_timeout")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,7 +9,14 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
-from pykbroker.testing.options import HOST, BrokerOptions, ConfigValue, checked_options, values_as_texts
+from pykbroker.testing.options import (
+    HOST,
+    START_TIMEOUT_S,
+    BrokerOptions,
+    ConfigValue,
+    checked_options,
+    values_as_texts,
+)
 from pykbroker.testing.temporary import temporary_directory
 from pykbroker.world.shadowing import require_ours
 
@@ -25,20 +32,22 @@ INSTEAD_OF_OPTIONS = {f"--listen {HOST}:PORT": "port=", "--data-dir or in log.di
 def running_broker(
     *,
     port: int = 0,
-    topics: Mapping[str, int] | Iterable[str] = (),
+    topics: Mapping[str, int | None] | Iterable[str] = (),
     configs: Mapping[str, ConfigValue] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     process: bool = False,
+    start_timeout: float = START_TIMEOUT_S,
 ) -> Iterator[RunningBroker]:
     """Run a broker until the block ends.
 
-    `port` 0 selects a free port. `topics` names topics of one partition, or maps names to numbers of partitions.
-    `configs` maps Kafka's names of broker configs to values; they take precedence over PYKBROKER_* variables.
-    `data_dir` is a directory that keeps the data, by default a temporary one. `process` runs the broker in a child
-    process instead of a thread. StartError: an option is invalid, or the broker cannot start.
+    `port` 0 selects a free port. `topics` names topics of num.partitions partitions, or maps names to numbers of
+    partitions. `configs` maps Kafka's names of broker configs to values; they take precedence over PYKBROKER_*
+    variables. `data_dir` is a directory that keeps the data, by default a temporary one. `process` runs the broker in
+    a child process instead of a thread. `start_timeout` limits each start, in seconds. StartError: an option is
+    invalid, or the broker cannot start, or not in time.
     """
     require_ours()
-    options = checked_options(port, topics, configs, data_dir, process, os.environ)
+    options = checked_options(port, topics, configs, data_dir, process, start_timeout, os.environ)
     with nullcontext(options.data_dir) if options.data_dir else temporary_directory() as directory:
         broker = RunningBroker(options, directory)
         try:

@@ -36,7 +36,7 @@ def test_a_config_that_each_broker_has_its_own_value_of_is_refused(name: str, tm
 )
 def test_running_cluster_refuses_them_too(name: str, value: str) -> None:
     with pytest.raises(StartError, match=f"^{name} cannot be set for a whole cluster: "):
-        checked_cluster_options(3, None, (), {name: value}, None, {})
+        checked_cluster_options(3, None, (), {name: value}, None, 30, {})
 
 
 @pytest.mark.parametrize(

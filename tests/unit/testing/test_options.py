@@ -8,17 +8,26 @@ from typing import Any
 import pytest
 
 from pykbroker.core.errors import StartError
+from pykbroker.core.new_topic import BROKER_DEFAULT
 from pykbroker.testing.options import BrokerOptions, checked_options
 
 
 def checked(environ: dict[str, str] | None = None, **options: Any) -> BrokerOptions:
-    chosen: dict[str, Any] = {"port": 0, "topics": (), "configs": None, "data_dir": None, "process": False, **options}
+    chosen: dict[str, Any] = {"port": 0, "topics": (), "configs": None, "data_dir": None, "process": False}
+    chosen |= {"start_timeout": 30, **options}
     return checked_options(**chosen, environ=environ or {})
 
 
 def test_topics_are_names_or_numbers_of_partitions() -> None:
-    assert checked(topics=["a", "b"]).topics == {"a": 1, "b": 1}
-    assert checked(topics={"a": 3}).topics == {"a": 3}
+    assert checked(topics=["a", "b"]).topics == {"a": BROKER_DEFAULT, "b": BROKER_DEFAULT}
+    assert checked(topics={"a": 3, "b": None}).topics == {"a": 3, "b": BROKER_DEFAULT}
+
+
+def test_the_limit_of_a_start_is_a_number_of_seconds() -> None:
+    assert [checked(start_timeout=each).start_timeout for each in (0.1, 86_400)] == [0.1, 86_400]
+    for wrong in (0, -1, 86_401, True, "60", float("nan")):
+        with pytest.raises(StartError, match=r"start_timeout is .*: write the seconds that a start may take, such as"):
+            checked(start_timeout=wrong)
 
 
 def test_environment_variables_set_configs_and_options_take_precedence() -> None:
@@ -46,6 +55,7 @@ def test_a_data_directory_is_created_and_its_data_is_flushed(tmp_path: Path) -> 
         ({"configs": {"log.dirs": "/tmp/x"}}, "configs: log.dirs cannot be set in tests: write data_dir= for a"),
         ({"topics": "orders"}, "topics is 'orders': write a list such as ['orders'], or a dict such as {'orders': 3}"),
         ({"topics": {"orders": 0}}, "topics: 'orders' has 0 partitions: write a number from 1"),
+        ({"topics": {"orders": -1}}, "topics: 'orders' has -1 partitions: write a number from 1"),
         ({"topics": {"orders": "3"}}, "topics: 'orders' has '3' partitions: write a number from 1"),
         ({"topics": ["orders:3"]}, "write ['orders'], or {'orders': 3}"),
         ({"topics": [5]}, "topics: 5 is no name"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.errors import StartError
-from pykbroker.testing.ini import config_line, merged, topic_line, unique
+from pykbroker.testing.ini import config_line, merged, seconds, topic_line, unique
 from pykbroker.testing.plugin import OPTIONS, for_worker
 
 pytestmark = pytest.mark.timeout(150)
@@ -60,10 +60,11 @@ kafka_broker_topics =
     payments
 kafka_broker_data_dir = data
 kafka_broker_process = true
+kafka_broker_start_timeout = 120
 """
     test = f"""{PARTITIONS}
 def test_it(kafka_broker, request):
-    assert partitions(kafka_broker) == {{"orders": 3, "payments": 1}}
+    assert partitions(kafka_broker) == {{"orders": 3, "payments": 4}}
     name = kafka_broker.topic(partitions=-1)
     assert partitions(kafka_broker)[name] == 4
     assert (request.config.rootpath / "data" / "orders-2").is_dir()
@@ -163,6 +164,8 @@ def test_equal_options_in_both_places_contradict_nothing() -> None:
 def test_lines_of_the_configuration_file_are_refused_in_a_sentence() -> None:
     with pytest.raises(StartError, match="kafka_broker_configs: 'a' is not NAME=VALUE, such as num.partitions=3"):
         config_line("a")
+    with pytest.raises(StartError, match="kafka_broker_start_timeout is 'long': write a number of seconds"):
+        seconds("long")
     with pytest.raises(StartError, match="kafka_broker_topics: 'a:b' is neither NAME nor NAME:PARTITIONS"):
         topic_line("a:b")
     with pytest.raises(StartError, match="kafka_broker_topics sets a twice: remove one of the lines"):

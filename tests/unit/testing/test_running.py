@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,9 +15,12 @@ import trio
 
 import pykbroker
 from pykbroker.core.errors import StartError
-from pykbroker.core.new_topic import NewTopic
+from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
 from pykbroker.core.settings import Ready, Serving, Settings
-from pykbroker.testing import running_broker
+from pykbroker.testing import broker_process, broker_thread, running_broker
+from pykbroker.testing.broker_process import BrokerProcess
+from pykbroker.testing.broker_thread import BrokerThread
+from pykbroker.testing.options import BrokerOptions
 from pykbroker.world.world import World
 
 
@@ -66,7 +71,7 @@ def test_topics_and_configs_may_be_python_values(play: Callable[[Any], None]) ->
     with running_broker(topics=["a", "b"], configs={"num.partitions": 5, "auto.create.topics.enable": False}):
         pass
     (settings,) = seen
-    assert settings.topics == (NewTopic("a", 1), NewTopic("b", 1))
+    assert settings.topics == (NewTopic("a", BROKER_DEFAULT), NewTopic("b", BROKER_DEFAULT))
     assert (settings.config.num_partitions, settings.config.get("auto.create.topics.enable")) == (5, False)
 
 
@@ -91,3 +96,55 @@ def test_a_start_error_reaches_the_caller(play: Callable[[Any], None]) -> None:
     with pytest.raises(StartError, match="no"), running_broker():
         pass
     assert "pykbroker" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_start_that_takes_too_long_is_a_start_error_and_ends(play: Callable[[Any], None]) -> None:
+    async def serve(settings: Settings, ready: Ready, *, world: World, stop: trio.Event) -> None:
+        await stop.wait()
+
+    play(serve)
+    with pytest.raises(StartError) as refused, running_broker(start_timeout=0.05):
+        pass
+    sentence = "the broker has not started within 0.05 s: it waits for the logs and the metadata in /"
+    assert str(refused.value).startswith(sentence)
+    assert "pykbroker" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_start_that_is_given_up_before_its_loop_runs_stops_once_it_does(
+    play: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begins, stopped = threading.Event(), threading.Event()
+
+    class SlowOptions(BrokerOptions):
+        def settings(self, directory: str) -> Settings:
+            begins.wait()
+            return super().settings(directory)
+
+    async def serve(settings: Settings, ready: Ready, *, world: World, stop: trio.Event) -> None:
+        await stop.wait()
+        stopped.set()
+
+    play(serve)
+    monkeypatch.setattr(broker_thread, "STOP_S_MAX", 0)
+    thread = BrokerThread(str(tmp_path))
+    with pytest.raises(StartError, match="within 0.05 s: it waits for its modules. If the machine is busy, set"):
+        thread.start(SlowOptions(start_timeout=0.05))
+    thread.close()
+    begins.set()
+    assert stopped.wait(10)
+
+
+def test_a_child_process_that_does_not_answer_is_a_start_error_and_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "silent_child.py").write_text("import sys\nsys.stdin.read()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(broker_process, "PROGRAM", "silent_child")
+    process = BrokerProcess("data")
+    with pytest.raises(StartError) as refused:
+        process.start(BrokerOptions(start_timeout=0.05, controller="127.0.0.1:9093"))
+    assert "has not started within 0.05 s: it waits for its modules, or the logs and the metadata in data, or the" in (
+        str(refused.value)
+    )
+    process.close()
+    assert process._process.returncode == -signal.SIGKILL
