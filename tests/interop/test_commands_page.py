@@ -1,57 +1,30 @@
-"""The commands of `docs/commands.md` and their output, in the order of the page."""
+"""The commands of `docs/commands.md` and their output, from the top of the page to its bottom."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from pykbroker.testing import running_cluster
-from tests.interop.java_tools import agree, lines_of
-from tools.broker_process import BrokerProcess
+from tests.interop.page import Page, runs
 
-PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
-TEXT = PAGE.read_text()
-OF_ONE_BROKER, OF_CLUSTER = TEXT.split("## Brokers and replicas\n")
-PORTS = ("127.0.0.1:9092…", "127.0.0.1:9093…", "127.0.0.1:9094…")
-COMMAND_S_MAX = 55
-LIVE = re.compile(r"^\d+ s: .* records\n", re.MULTILINE)
-"""The lines of a measurement that takes longer than a second."""
+TEXT = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+PARTS = TEXT.split("## Brokers and replicas\n")
 
 pytestmark = pytest.mark.timeout(180)
 
 
-def runs(text: str) -> list[list[str]]:
-    """Return the commands of the page with their outputs."""
-    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [part.split("\n", 1) for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
-
-
-def run(command: str, expected: str, bootstrap: str) -> None:
-    """Run a command, and compare its output."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": path, "PYKBROKER_BOOTSTRAP": bootstrap}
-    done = subprocess.run(["bash", "-c", command], env=environ, capture_output=True, text=True, timeout=COMMAND_S_MAX)
-    output = done.stdout + LIVE.sub("", done.stderr)
-    assert done.returncode == 0, f"{command}\n{output}"
-    assert agree(lines_of(expected), lines_of(output)), f"$ {command}\n{output}instead of\n{expected}"
-
-
-def test_each_command_prints_its_output(shared_broker: BrokerProcess) -> None:
+def test_the_page_is_run_from_its_top() -> None:
     assert len(runs(TEXT)) == TEXT.count("\n$ ")
-    assert len(runs(OF_ONE_BROKER)) > 10
-    for command, expected in runs(OF_ONE_BROKER):
-        run(command, expected, shared_broker.address)
+    assert [runs(part)[0][0] for part in PARTS] == ["pykbroker start --memory", "pykbroker cluster --memory"]
 
 
-def test_each_command_for_several_brokers_prints_its_output() -> None:
-    assert len(runs(OF_CLUSTER)) > 5
-    with running_cluster(3) as cluster:
-        for command, expected in runs(OF_CLUSTER):
-            for written, broker in zip(PORTS, cluster.brokers, strict=True):
-                expected = expected.replace(written, cluster.address(broker))
-            run(command, expected, cluster.bootstrap)
+@pytest.mark.parametrize("part", PARTS, ids=["one broker", "a cluster"])
+def test_each_command_prints_its_output(part: str, tmp_path: Path) -> None:
+    page = Page(tmp_path)
+    try:
+        for command, expected in runs(part):
+            page.run(command, expected)
+        assert page.stop() == [0]
+    finally:
+        page.stop()
