@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -62,8 +63,7 @@ class Page:
 
     def serve(self, command: str) -> str:
         """Start a command that serves, with data in a directory of its own. Return its first line."""
-        work = self.work / str(len(self.serving))
-        work.mkdir()
+        work = Path(tempfile.mkdtemp(dir=self.work))
         if not ADDRESS.search(command):
             command += " --listen 127.0.0.1:0"
         environ = {**self.environ, "XDG_DATA_HOME": str(work)}
@@ -79,10 +79,11 @@ class Page:
         return (work / "stdout").read_text()
 
     def stop(self) -> list[int]:
-        """Stop what serves, the last one first, and return the exit codes."""
+        """Stop what serves, the last one first, and return the exit codes. What is started later has new addresses."""
         codes = []
         for running in reversed(self.serving):
             running.send_signal(signal.SIGTERM)
             codes.append(running.wait(STOP_S_MAX))
         self.serving.clear()
+        self.places.clear()
         return codes
