@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,9 +11,12 @@ from typing import Any
 import click
 
 from pykbroker.core.address import Address
+from pykbroker.world.system_bind import bound_socket, listen
 from pykbroker.world.system_off_loop import SystemOffLoop
 
 REQUIRED = ("prometheus_client", "hypercorn")
+BACKLOG = 128
+"""The number of scrapes and health checks that may wait to be accepted."""
 
 logger = logging.getLogger(__name__)
 
@@ -31,15 +33,15 @@ class Console:
             raise click.ClickException(
                 f"--console requires {' and '.join(missing)}, which pip install 'pykbroker[console]' brings"
             )
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:
-            self._socket = socket.create_server(address, family=family)
+            self._socket = bound_socket(*address)
+            listen(self._socket, BACKLOG)
         except OSError as error:
             raise click.ClickException(
                 f"cannot listen on {address} for --console: {error.strerror}. "
                 "Choose another HOST:PORT, or port 0 for any free one"
             ) from None
-        self.address = Address(*self._socket.getsockname()[:2])
+        self.address = address._replace(port=self._socket.getsockname()[1])
 
     def close(self) -> None:
         """Close the socket when the broker does not start."""

@@ -15,7 +15,7 @@ from pykbroker.core.security.session import Session
 from pykbroker.server.departures import Departures
 from wire.error_codes import ErrorCode
 
-LOOPBACK = ("127.", "::1", "::ffff:127.")
+LOOPBACK = ("127.", "::1")
 
 logger = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ import trio
 from pykbroker.world.loop_watch import LoopWatch
 from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
+from pykbroker.world.system_bind import ALL_INTERFACES, bound_socket, listen, plain
 from pykbroker.world.system_connect import connected_socket
 from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump, end
@@ -37,32 +38,29 @@ ACCEPT_REST_S = 0.1
 """The pause in accepting after the limit on connections is reached or no descriptor is free."""
 STEP_NS_MAX = 10_000_000
 """The maximum time for which a pass over the ready sockets delays other tasks."""
-REUSES_ADDRESS = sys.platform not in ("win32", "cygwin")
-"""Whether SO_REUSEADDR is safe: on Windows it would let a second socket take the address from the first."""
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 logger = logging.getLogger(__name__)
 
 
 class SystemListener:
-    """A bound socket that starts to listen in `listen`. `port` is the actual port, also if port 0 was requested."""
+    """A bound socket that starts to listen in `listen`. `port` is the actual port, also if port 0 was requested.
 
-    def __init__(self, sock: socket.socket, options: SocketOptions, net: SystemNet) -> None:
+    `host` is the address that was requested if it stands for all interfaces.
+    """
+
+    def __init__(self, host: str, sock: socket.socket, options: SocketOptions, net: SystemNet) -> None:
         self._socket, self._options, self._net = sock, options, net
         self._complaint = RateLimitedWarning(logger, perf_counter_ns)
         self._accept: Accept | None = None
         self.fd = sock.fileno()
-        self.host, self.port = sock.getsockname()[:2]
+        bound, self.port = sock.getsockname()[:2]
+        self.host = host if host in ALL_INTERFACES else bound
 
     def listen(self, accept: Accept) -> None:
-        """Listen, and pass accepted peers to `accept`.
-
-        SO_REUSEADDR is set, so that the next broker can bind the address while closed connections linger.
-        """
-        if REUSES_ADDRESS:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        """Listen, and pass accepted peers to `accept`."""
         self._accept = accept
-        self._socket.listen(max(self._options.backlog, BACKLOG_MIN))
+        listen(self._socket, max(self._options.backlog, BACKLOG_MIN))
         self._net.watch(self)
 
     def turn(self) -> None:
@@ -100,7 +98,7 @@ class SystemListener:
             sock.close()
             return
         # thousands of connections come from a few hosts: interning keeps one string for each host
-        peer = Peer(sys.intern(address[0]), address[1], sys.intern(local_host), local_port)
+        peer = Peer(sys.intern(plain(address[0])), address[1], sys.intern(plain(local_host)), local_port)
         pump = self._net.pump(sock)
         connection = accept(peer, pump)
         if connection is None:
@@ -129,12 +127,12 @@ class SystemNet:
         self._silence = SilenceWatch(lambda pump: self._pumps.get(pump.fd) is pump)
 
     def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
-        """Bind one address. Raise OSError if it cannot be bound."""
+        """Bind one address, or all interfaces of both families. Raise OSError if it cannot be bound."""
         sock = bound_socket(host, port)
         sock.setblocking(False)
         if options.receive_buffer_bytes >= 0:  # TCP negotiates the window scale with the first packet
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
-        return SystemListener(sock, options, self)
+        return SystemListener(host, sock, options, self)
 
     def watch(self, listener: SystemListener) -> None:
         """Start to accept the connections of a listener."""
@@ -231,32 +229,3 @@ class SystemNet:
             self._pause_begun = trio.Event()
             while self._paused:
                 self._poll.watch(self._paused.pop().fd, True, False)
-
-
-def bound_socket(host: str, port: int) -> socket.socket:
-    """Bind a TCP socket that does not listen yet. Raise OSError if it cannot be bound.
-
-    On Linux two sockets with SO_REUSEADDR may share an address until one of them listens. The socket is therefore first
-    bound without that option. The option is set only if the address is in use, perhaps by connections of an earlier
-    broker.
-    """
-    try:
-        return _bound(host, port, reuse=False)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE or not REUSES_ADDRESS:
-            raise
-    return _bound(host, port, reuse=True)
-
-
-def _bound(host: str, port: int, *, reuse: bool) -> socket.socket:
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        if reuse:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if sock.family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((host, port))
-    except OSError:
-        sock.close()
-        raise
-    return sock

@@ -6,6 +6,7 @@ import re
 from ipaddress import ip_address
 
 from pykbroker.core.config.type import invalid
+from pykbroker.core.ip_address import parse_ip
 
 LABEL = "[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*", re.IGNORECASE)
@@ -28,7 +29,7 @@ def read_host_counts(name: str, text: str) -> dict[str, int]:
 def read_host(text: str) -> str:
     """Return an address in the kernel's notation, or a host name in lower case. Raise ValueError for any other text."""
     try:
-        return str(ip_address(text.strip("[]")))
+        return str(parse_ip(text.strip("[]")))
     except ValueError:
         if not NAME.fullmatch(text) or text.rpartition(".")[2].isdigit():  # a malformed address
             raise

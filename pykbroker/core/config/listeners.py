@@ -1,7 +1,7 @@
 """The listeners of a broker, as its configs and options declare them.
 
-1. Names are compared in upper case. Each listener has a port of its own. As an exception, an IPv4 and an IPv6 listener
-   may share a port.
+1. Names are compared in upper case. Each listener has a port of its own. As an exception, listeners on an IPv4 and an
+   IPv6 address may share a port. A listener on all interfaces has both families.
 2. The listeners of `controller.listener.names` serve other brokers, not clients. Only a controller binds them.
 3. Only the security protocol PLAINTEXT is supported.
 
@@ -188,14 +188,17 @@ def unique(setting: str, entries: Iterable[tuple[str, Address]]) -> Addresses:
 
 
 def check_ports(setting: str, addresses: Addresses) -> None:
-    """Raise StartError if listeners share a port, unless one has an IPv4 and the other an IPv6 address."""
+    """Raise StartError if listeners share a port, unless one has an IPv4 and the other an IPv6 address.
+
+    Of all interfaces, `bind` takes both families.
+    """
     by_port: dict[int, list[str]] = {}
     for name, address in addresses.items():
         if address.port:
             by_port.setdefault(address.port, []).append(name)
     for port, names in by_port.items():
         hosts = [addresses[name].host for name in names]
-        families = {":" in host for host in hosts if host and not is_name(host)}
+        families = {":" in host for host in hosts if host and host not in NOT_ROUTABLE and not is_name(host)}
         if len(names) > 1 and not (len(names) == len(families) == 2):
             raise StartError(f"{setting}: {' and '.join(names)} share port {port}: give each listener its own")
 

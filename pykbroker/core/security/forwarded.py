@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
-
+from pykbroker.core.ip_address import parse_ip
 from wire.compile import decoder, encoder
 from wire.errors import DecodeError
 from wire.stored.principal import DefaultPrincipalData
@@ -32,15 +31,12 @@ def decode_principal(data: bytes) -> str:
 
 def encode_host(host: str) -> bytes:
     """Return the 4 or 16 bytes of a client's address."""
-    address = ip_address(host.partition("%")[0])
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return address.packed
+    return parse_ip(host.partition("%")[0]).packed
 
 
 def decode_host(data: bytes) -> str:
     """Return the address as text. Raise DecodeError if it has neither 4 nor 16 bytes."""
     try:
-        return str(ip_address(data))
+        return str(parse_ip(data))
     except ValueError:
         raise DecodeError(f"a client address has 4 or 16 bytes, not {len(data)}") from None

@@ -57,6 +57,8 @@ def test_the_smaller_of_the_two_byte_budgets_applies(queued: str, held: int) -> 
 def test_connection_limits_may_be_overridden_per_address() -> None:
     found = limits(max_connections_per_ip_overrides=" 127.0.0.1:20, [::1]:5,2001:db8:0::7:9,")
     assert found.connections_per_ip_overrides == {"127.0.0.1": 20, "::1": 5, "2001:db8::7": 9}
+    found = limits(max_connections_per_ip_overrides="::ffff:10.0.0.7:3")
+    assert found.connections_per_ip_overrides == {"10.0.0.7": 3}
     found = limits(max_connections_per_ip_overrides="::1:5,Twice.example.org:7")
     assert found.connections_per_ip_overrides == {"::1": 5, "10.0.0.1": 7, "::2": 7}
 

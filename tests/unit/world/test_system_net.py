@@ -66,9 +66,9 @@ nobody: Any = None
 class LocalNetwork:
     """A network that listens on one port, and its connections."""
 
-    def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions) -> None:
+    def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions, host: str) -> None:
         self.net = SystemNet()
-        self.bound = self.net.bind("127.0.0.1", 0, options)
+        self.bound = self.net.bind(host, 0, options)
         self.bound.listen(self)
         self.room = 100
         self.pauses = 0
@@ -102,8 +102,9 @@ class LocalNetwork:
 async def served(
     on_line: Callable[[Line, bytes], None],
     options: SocketOptions = SocketOptions(),  # noqa: B008
+    host: str = "127.0.0.1",
 ) -> AsyncIterator[LocalNetwork]:
-    network = LocalNetwork(on_line, options)
+    network = LocalNetwork(on_line, options, host)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(network.net.run)
         yield network

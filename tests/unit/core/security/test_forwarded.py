@@ -32,6 +32,10 @@ def test_an_address_has_4_or_16_bytes(host: str, read: str) -> None:
     assert decode_host(encode_host(host)) == read
 
 
+def test_an_ipv4_address_that_is_mapped_into_ipv6_is_the_ipv4_address() -> None:
+    assert decode_host(bytes(10) + b"\xff\xff\x0a\1\2\3") == "10.1.2.3"
+
+
 @pytest.mark.parametrize("data", [b"", b"1.2.3", b"a" * 17])
 def test_an_address_of_another_size_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):

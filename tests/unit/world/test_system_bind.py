@@ -1,0 +1,40 @@
+"""Tests of bound sockets: on all interfaces they serve both families, and elsewhere that of their address."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import trio
+
+from pykbroker.world.net import Peer
+from tests.unit.world.test_system_net import echo, read_exactly, served
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+async def test_all_interfaces_serve_both_families_and_name_each_peer_in_its_own(host: str) -> None:
+    async with served(echo, host=host) as network:
+        assert network.bound.host == host
+        for client in ("127.0.0.1", "::1"):
+            async with await trio.open_tcp_stream(client, network.bound.port) as stream:
+                await stream.send_all(b"hello\n")
+                await read_exactly(stream, 6)
+                own_host, own_port = stream.socket.getsockname()[:2]
+                assert network.lines[-1].peer == Peer(own_host, own_port, client, network.bound.port)
+
+
+async def test_all_interfaces_are_those_of_ipv4_where_there_is_no_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    for host in ("0.0.0.0", "::", ""):
+        async with served(echo, host=host) as network:
+            await (await trio.open_tcp_stream("127.0.0.1", network.bound.port)).aclose()
+            with pytest.raises(OSError, match="refused|connect"):
+                await trio.open_tcp_stream("::1", network.bound.port)
+
+
+async def test_an_address_serves_its_own_family_only() -> None:
+    for host, other in (("127.0.0.1", "::1"), ("::1", "127.0.0.1")):
+        async with served(echo, host=host) as network:
+            assert network.bound.host == host
+            with pytest.raises(OSError, match="refused|connect"):
+                await trio.open_tcp_stream(other, network.bound.port)
