@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
@@ -55,14 +54,15 @@ async def patiently(call: Callable[[], T]) -> T:
     repeatedly dropped the bytes that were read for the call. Raise AssertionError if other tasks repeatedly undid the
     work done for the call.
     """
-    waits: Counter[Hashable] = Counter()
+    waits: dict[Hashable, int] = {}
     while True:
         try:
             return call()
         except NotCached as missing:
-            if waits[missing.key] == missing.waits_max:
+            count = waits.get(missing.key, 0)
+            if count == missing.waits_max:
                 raise _no_progress(missing) from None
-            waits[missing.key] += 1
+            waits[missing.key] = count + 1
             await missing.fetch()
 
 

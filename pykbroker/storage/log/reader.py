@@ -94,7 +94,8 @@ class LogReader:
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the last stable offset: every transaction below it has a marker below `high_watermark`."""
         state = self._state
-        return max(state.log_start_offset, state.producers.transactions.last_stable_offset(high_watermark))
+        stable, start = state.producers.transactions.last_stable_offset(high_watermark), state.log_start_offset
+        return stable if stable > start else start
 
     def aborted_transactions(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in `data`, which `read` returned for `offset`.
