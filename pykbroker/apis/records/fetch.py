@@ -10,7 +10,7 @@ A waiting Fetch is answered as soon as a request of another API arrives on its c
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import msgspec
 
@@ -23,8 +23,9 @@ from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.follower_fetches import FollowerFetches
 from pykbroker.replica.leading.read_replica import RackAwareSelector
+from pykbroker.replica.partition.consumer_reading import ConsumerReading
 from pykbroker.replica.partition.partition import Partition
-from pykbroker.replica.partition.reading import FetchWait, Located, Reading, failed
+from pykbroker.replica.partition.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints
@@ -55,34 +56,6 @@ RACK_VERSION_FIRST = 11
 BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
-
-
-class PartitionsRead(Protocol):
-    """The read of one Fetch request: of all partitions of a consumer, or of those that are due to a follower.
-
-    It decides up to which offset the client may read, and what the fetch acknowledges.
-    """
-
-    is_enough: bool
-    """Whether the response need not wait for more."""
-
-    def read(self) -> list[FetchedPartition]:
-        """Return the partitions that have something to say. Raise NotCached if one of them needs the disk."""
-
-    def read_in_steps(self) -> Steps[list[FetchedPartition]]:
-        """Read as `read` does, so that other tasks run between portions of many partitions."""
-
-    async def read_patiently(self) -> list[FetchedPartition]:
-        """Read as `read` does, and wait for the disk where needed."""
-
-    def begin_wait(self, wait_ms_max: int, /) -> FetchWait:
-        """Begin the wait for more. No append from now on is missed."""
-
-    def absent(self) -> list[FetchedPartition]:
-        """Return the errors of the requested partitions that are not read."""
-
-    def answered(self) -> None:
-        """Take note that the response is known."""
 
 
 class Fetch(Handler, msgspec.Struct, frozen=True):
@@ -136,7 +109,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         self, context: RequestContext, request: FetchRequest, located: Located, absent: list[FetchedPartition]
     ) -> Reading:
         selector, rack = self.selector, request.rack_id
-        return Reading(
+        return ConsumerReading(
             located,
             request.min_bytes,
             min(request.max_bytes, self.fetch_bytes_max),
@@ -158,51 +131,39 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
 
     # ---- read, wait, answer
 
-    def _read(
-        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: PartitionsRead
-    ) -> Answer:
+    def _read(self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: Reading) -> Answer:
         try:
-            found = reading.read()
+            reading.read()
         except NotCached:
             return Later(self._finish(context, fetching, reading, reading.read_patiently()), holds_connection=False)
-        return self._answer_or_wait(context, request, fetching, reading, found)
+        return self._answer_or_wait(context, request, fetching, reading)
 
     def _read_in_steps(
-        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: PartitionsRead
+        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: Reading
     ) -> Steps[Answer]:
         try:
-            found = yield from reading.read_in_steps()
+            yield from reading.read_in_steps()
         except NotCached:
             return Later(self._finish(context, fetching, reading, reading.read_patiently()), holds_connection=False)
-        return self._answer_or_wait(context, request, fetching, reading, found)
+        return self._answer_or_wait(context, request, fetching, reading)
 
     def _answer_or_wait(
-        self,
-        context: RequestContext,
-        request: FetchRequest,
-        fetching: Fetching,
-        reading: PartitionsRead,
-        found: list[FetchedPartition],
+        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: Reading
     ) -> Answer:
         """Return the response if enough was found, otherwise the coroutine that waits for more."""
         if reading.is_enough or request.max_wait_ms <= 0:
-            return self._answer(context, fetching, reading, found)
-        context.hurry, waiting = reading.begin_wait(request.max_wait_ms)
-        return Later(self._finish(context, fetching, reading, waiting), holds_connection=False)
+            return self._answer(context, fetching, reading)
+        context.hurry, wait = reading.begin_wait(request.max_wait_ms)
+        return Later(self._finish(context, fetching, reading, wait), holds_connection=False)
 
     async def _finish(
-        self,
-        context: RequestContext,
-        fetching: Fetching,
-        reading: PartitionsRead,
-        waiting: Awaitable[list[FetchedPartition]],
+        self, context: RequestContext, fetching: Fetching, reading: Reading, work: Awaitable[None]
     ) -> FetchResponse:
-        return self._answer(context, fetching, reading, await waiting)
+        await work
+        return self._answer(context, fetching, reading)
 
-    def _answer(
-        self, context: RequestContext, fetching: Fetching, reading: PartitionsRead, found: list[FetchedPartition]
-    ) -> FetchResponse:
-        found += reading.absent()
+    def _answer(self, context: RequestContext, fetching: Fetching, reading: Reading) -> FetchResponse:
+        found = reading.results()
         response = self.sessions.open(fetching, found, self._now_ms()) if fetching.opening else fetching.answer(found)
         if context.version >= LEADER_VERSION_FIRST:
             self._tell_leaders(context, found, response)
@@ -236,7 +197,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
                 if partition is not None and allowed:
                     partition.traffic.fetches += 1
             if partition is not None and allowed and not fetching.privileged:
-                located.append((wanted, partition))
+                located.append((partition, wanted))
             else:
                 reason = self._reason(wanted, fetching, allowed=allowed)
                 refused.append((wanted, failed(wanted.asked, reason)))

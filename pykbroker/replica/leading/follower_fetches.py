@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition, requested_partitions
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.leading.follower_reading import FollowerReading
 from pykbroker.replica.leading.follower_session import FollowerSession
 from pykbroker.replica.leading.isr_keeper import IsrKeeper
 from pykbroker.replica.partition.partition import Partition
-from pykbroker.replica.partition.reading import failed
+from pykbroker.replica.partition.reading import Reading, failed
 from pykbroker.replica.replicas import Replicas
+from pykbroker.storage.log.log import Log
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import FetchRequest, ReplicaState
+from wire.messages.fetch import FetchPartition, FetchRequest, PartitionData, ReplicaState
 
 
 class FollowerFetches:
@@ -30,8 +32,10 @@ class FollowerFetches:
         self._early: set[int] = set()
         """The brokers with a session of a broker epoch that the metadata does not have yet."""
 
-    def begin(self, request: FetchRequest, fetching: Fetching, follower: ReplicaState, bytes_max: int) -> FollowerFetch:
-        """Return the read of a follower's request."""
+    def begin(
+        self, request: FetchRequest, fetching: Fetching, follower: ReplicaState, bytes_max: int
+    ) -> FollowerReading:
+        """Bring the follower's session up to date, and return the read of its request."""
         known = None if fetching.session is None else fetching.session.follower
         if isinstance(known, FollowerSession):
             session = known
@@ -51,9 +55,8 @@ class FollowerFetches:
         keeps = fetching.opening or fetching.session is not None
         for wanted in changed:
             session.add(wanted, self._find(wanted, by_id=fetching.by_id), takes_over=keeps)
-        return FollowerFetch(
-            self, fetching, session, self._keeper, request.min_bytes, min(request.max_bytes, bytes_max)
-        )
+        bytes_max = min(request.max_bytes, bytes_max)
+        return FollowerReading(self, fetching, session, self._keeper, request.min_bytes, bytes_max)
 
     def opened(self, session: FollowerSession, fetching: Fetching) -> None:
         """Keep the session of a request whose response is known, or close it if the follower has no fetch session."""
@@ -109,8 +112,14 @@ class FollowerFetches:
         return self._replicas.why_absent(TopicPartition(topic.name, wanted.asked.partition))
 
 
-class FollowerFetch(FollowerReading):
-    """The read of one Fetch request of a follower. The response, once it is known, keeps or closes its session."""
+class FollowerReading(Reading):
+    """The read of the partitions of a follower's session that are due, up to the log end offset.
+
+    The first read of a partition records the fetch, which acknowledges all records below its offset. The response, once
+    it is known, keeps or closes the session.
+    """
+
+    __slots__ = ("_fetches", "_fetching", "_keeper", "_notes", "session")
 
     def __init__(
         self,
@@ -121,14 +130,82 @@ class FollowerFetch(FollowerReading):
         bytes_min: int,
         bytes_max: int,
     ) -> None:
-        super().__init__(session, keeper, bytes_min, bytes_max)
-        self._fetches, self._fetching = fetches, fetching
+        super().__init__([], bytes_min, bytes_max)
+        self._completes = False
+        self._fetches, self._fetching, self.session, self._keeper = fetches, fetching, session, keeper
+        self._notes = True
 
-    def absent(self) -> list[FetchedPartition]:
-        """Return the errors of the requested partitions that this broker does not have."""
-        return self._fetches.unlocated(self.session, self._fetching) if self.session.unlocated else []
+    @property
+    def is_enough(self) -> bool:
+        """Whether the follower must learn something at once, such as that this broker does not have a partition."""
+        return bool(self.session.unlocated) or super().is_enough
+
+    def results(self) -> list[FetchedPartition]:
+        unlocated, found = self.session.unlocated, list(self._found.values())
+        if not unlocated:
+            return found
+        present = [one for one in found if one[0].key not in unlocated]
+        return present + self._fetches.unlocated(self.session, self._fetching)
 
     def answered(self) -> None:
         """Count the records that the leader's quota measures, and keep or close the session."""
-        self.record_throttled()
+        for partition, (_, data) in self._found.items():
+            if data.records:
+                self.session.record_throttled(partition, len(data.records))
         self._fetches.opened(self.session, self._fetching)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.session.calm()
+        self._located = list(self.session.due.items())
+        if self._notes:
+            self.session.fetched_ms = self._keeper.broker.now_ms
+
+    def _log(self, partition: Partition, wanted: SessionPartition) -> Log:
+        session, leader_epoch = self.session, wanted.asked.current_leader_epoch
+        log = partition.require_leader(leader_epoch)
+        self._keeper.follower(partition, session.broker_id, session.broker_epoch, leader_epoch)
+        return log
+
+    def _acknowledge(self, partition: Partition, asked: FetchPartition, log: Log) -> None:
+        """Record the follower's fetch. Raise OFFSET_OUT_OF_RANGE, so that it acknowledges no offset outside the log."""
+        session, offset = self.session, asked.fetch_offset
+        if not log.state.log_start_offset <= offset <= log.state.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if self._notes:
+            self._keeper.note_fetch(partition, session.broker_id, session.broker_epoch, offset, asked.log_start_offset)
+
+    def _read_records(
+        self, data: PartitionData, partition: Partition, asked: FetchPartition, log: Log, bytes_max: int
+    ) -> None:
+        """Read the records unless the follower is throttled. A partition with nothing more to say is no longer due."""
+        session, offset, end = self.session, asked.fetch_offset, log.state.log_end_offset
+        # Without room, a follower does not even get the first batch, as a consumer does.
+        if offset < end and bytes_max > 0 and not session.is_throttled(partition):
+            data.records = partition.read(offset, bytes_max, end, at_least_one=not self._size)
+        if data.records or self._is_caught_up(partition, end):
+            session.due.pop(partition, None)
+
+    def _is_caught_up(self, partition: Partition, log_end_offset: int) -> bool:
+        leading, broker_id = partition.leading, self.session.broker_id
+        if leading is None or broker_id not in leading.isr:
+            return False
+        return leading.followers[broker_id].log_end_offset >= log_end_offset
+
+    # ---- the wait
+
+    def _watch(self) -> Callable[[], None]:
+        """Return the function that ends the wait. The session has noted all appends since the read began."""
+        return self.session.hurry
+
+    async def _wait_for_more(self) -> None:
+        """Wait for the first append, whatever its size."""
+        await self.session.wait()
+
+    def _take_back(self) -> None:
+        """Make the partitions with records due again. What the others had to say is kept for the response."""
+        session, self._notes = self.session, False
+        for partition, (wanted, data) in list(self._found.items()):
+            if data.records and partition in session:
+                del self._found[partition]
+                session.due[partition] = wanted

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.replica.partition.consumer_reading import Prefer
 from pykbroker.replica.partition.partition import Partition
-from pykbroker.replica.partition.reading import Prefer
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The only value of replica.selector.class with an effect."""

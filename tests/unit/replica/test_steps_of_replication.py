@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,12 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.replica.leading.follower_reading import FollowerReading
+from pykbroker.replica.leading.follower_fetches import FollowerReading
 from pykbroker.replica.leading.isr_changes import IsrChanges
+from pykbroker.replica.partition.consumer_reading import ConsumerReading
 from pykbroker.replica.partition.own_broker import OwnBroker
+from pykbroker.replica.partition.reading import Reading
+from pykbroker.replica.partition.topic_traffic import TopicTraffic
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.directory.root_checkpoints import RootCheckpoints
@@ -37,6 +41,7 @@ class Refusing:
     """A partition that this broker does not lead."""
 
     topic_id = b"t" * 16
+    traffic = TopicTraffic()
 
     def __init__(self, index: int) -> None:
         self.index, self.key = index, TopicPartition("t", index)
@@ -45,18 +50,27 @@ class Refusing:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-@pytest.mark.parametrize("count", [0, 1, AT_ONCE_MAX - 1, AT_ONCE_MAX, AT_ONCE_MAX + 1, MANY])
-async def test_a_fetch_of_a_follower_reads_all_partitions_in_portions(count: int) -> None:
-    due = {Refusing(index): SimpleNamespace(asked=FetchPartition(partition=index)) for index in range(count)}
-    session: Any = SimpleNamespace(due=due, calm=lambda: None, unlocated=(), fetched_ms=0)
+def reading_of_a_consumer(wanted: dict[Any, Any]) -> Reading:
+    return ConsumerReading(list(wanted.items()), 1, 1000, committed_only=False)
+
+
+def reading_of_a_follower(wanted: dict[Any, Any]) -> Reading:
+    session: Any = SimpleNamespace(due=wanted, calm=lambda: None, unlocated=(), fetched_ms=0)
     keeper: Any = SimpleNamespace(broker=SimpleNamespace(now_ms=1))
-    found = []
+    unused: Any = None
+    return FollowerReading(unused, unused, session, keeper, 1, 1000)
 
-    async def read() -> None:
-        found.extend(await FollowerReading(session, keeper, 1, 1000).read_patiently())
 
-    passes = await passes_of_other_tasks(read())
-    assert [data.partition_index for _, data in found] == list(range(count))
+@pytest.mark.parametrize("reading_of", [reading_of_a_consumer, reading_of_a_follower])
+@pytest.mark.parametrize("count", [0, 1, AT_ONCE_MAX - 1, AT_ONCE_MAX, AT_ONCE_MAX + 1, MANY])
+async def test_a_fetch_that_has_waited_reads_all_partitions_in_portions(
+    count: int, reading_of: Callable[[dict[Any, Any]], Reading]
+) -> None:
+    reading = reading_of(
+        {Refusing(index): SimpleNamespace(asked=FetchPartition(partition=index)) for index in range(count)}
+    )
+    passes = await passes_of_other_tasks(reading.read_patiently())
+    assert [data.partition_index for _, data in reading.results()] == list(range(count))
     assert passes >= (PASSES_MIN if count == MANY else 0)
 
 

@@ -26,7 +26,7 @@ from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.replica.following import fetcher, followed
 from pykbroker.replica.following.followed import Followed
-from pykbroker.replica.leading import follower_reading
+from pykbroker.replica.partition import reading
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.partition.watch import Watch
 from pykbroker.replica.replicas import Replicas
@@ -292,7 +292,7 @@ async def an_acknowledgement_comes_in_a_later_epoch(simulation: Simulation) -> l
 
 
 async def a_leader_compares_no_epochs_with_its_followers(simulation: Simulation) -> list[str]:
-    vars(follower_reading)["diverges"] = lambda log, asked: None
+    vars(reading)["diverges"] = lambda log, asked: None
     return await found_in_cluster(simulation, "cut_leader", pace_s=1.0)
 
 

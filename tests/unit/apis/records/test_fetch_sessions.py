@@ -262,7 +262,7 @@ class OneTopic:
     """A double of `Replicas` whose topic "b" exists once `known` is set, and an authorizer that denies `denied`."""
 
     def __init__(self) -> None:
-        ((_, self._partition),) = located(FakeLog(3))
+        ((self._partition, _),) = located(FakeLog(3))
         self.known, self.denied = False, set[Operation]()
         self.quotas = ReplicationQuotas(1)
 

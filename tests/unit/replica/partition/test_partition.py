@@ -13,13 +13,14 @@ from msgspec.structs import replace
 
 from pykbroker.apis.records.list_offsets import MAX_TIMESTAMP, by_timestamp
 from pykbroker.core.errors import ApiError
+from pykbroker.core.fetch.session import SessionPartition
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.following import Following
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.care.upkeep import Upkeep
+from pykbroker.replica.partition.consumer_reading import ConsumerReading
 from pykbroker.replica.partition.own_log import OwnLog
 from pykbroker.replica.partition.partition import Partition
-from pykbroker.replica.partition.reading import Reading
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.checkpoints import RECOVERY_POINTS, decode_offsets
 from pykbroker.storage.files.errors import CorruptLog, Pending
@@ -29,6 +30,7 @@ from pykbroker.world.disk import Shortened
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
 from wire.error_codes import ErrorCode
+from wire.messages.fetch import FetchPartition
 from wire.records.builder import BatchBuilder
 
 NOW = 1_700_000_000_000
@@ -115,7 +117,9 @@ async def test_only_the_damaged_log_goes_offline_whatever_detects_the_damage(
             case "max_timestamp":
                 by_timestamp(partition, partition.require_leader(), MAX_TIMESTAMP, 3)
             case "fetch":
-                await Reading([], 1, 1, committed_only=False).wait_cached(partition, Pending(refuse_slowly, "read"))
+                wanted = SessionPartition(("t", 0), TOPIC_ID, "t", FetchPartition())
+                reading = ConsumerReading([(partition, wanted)], 1, 1, committed_only=False)
+                await reading.wait_cached(Pending(refuse_slowly, "read"))
             case "read_stored":
                 await OwnLog(partition).read_stored(0, 1)
             case "retain":

@@ -16,9 +16,9 @@ from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.following import Following
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.partition.consumer_reading import ConsumerReading
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.partition.reading import AT_ONCE_MAX, Reading
-from pykbroker.replica.partition.watch import Watch
 from pykbroker.storage.files.errors import CorruptLog, Pending, patiently
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.disk import NotCached
@@ -91,7 +91,7 @@ class FakeLog:
         return min(enough, 10 * (upper_offset - offset))
 
 
-def located(*logs: FakeLog, offset: int = 0, sent: int = -1) -> list[tuple[SessionPartition, Partition]]:
+def located(*logs: FakeLog, offset: int = 0, sent: int = -1) -> list[tuple[Partition, SessionPartition]]:
     """Return a partition for each log, led in epoch 3, and its fetch offset.
 
     `sent` is the high watermark that the client received last.
@@ -101,12 +101,22 @@ def located(*logs: FakeLog, offset: int = 0, sent: int = -1) -> list[tuple[Sessi
         partition = Partition(TopicPartition("t", index), log, Directory())  # type: ignore[arg-type]
         partition.lead(PartitionImage((-1,), (-1,), -1, 3, 0))
         asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000)
-        found.append((SessionPartition(("t", index), NIL, "t", asked, sent, 0 if sent >= 0 else -1), partition))
+        found.append((partition, SessionPartition(("t", index), NIL, "t", asked, sent, 0 if sent >= 0 else -1)))
     return found
 
 
 def reading(*args: Any, bytes_min: int = 1, bytes_max: int = 100, **fields: Any) -> Reading:
-    return Reading(located(*args, **fields), bytes_min, bytes_max, committed_only=False)
+    return ConsumerReading(located(*args, **fields), bytes_min, bytes_max, committed_only=False)
+
+
+def read(one: Reading) -> list[Any]:
+    one.read()
+    return one.results()
+
+
+async def read_patiently(one: Reading) -> list[Any]:
+    await patiently(one.read)
+    return one.results()
 
 
 def sizes(found: list[Any]) -> dict[int, int]:
@@ -119,24 +129,24 @@ def codes(found: list[Any]) -> dict[int, int]:
 
 def test_partitions_share_max_bytes_and_only_the_first_batch_may_exceed_it():
     logs = FakeLog(0), FakeLog(7), FakeLog(7), FakeLog(7)
-    assert sizes(reading(*logs).read()) == {0: 0, 1: 70, 2: 30, 3: 0}
+    assert sizes(read(reading(*logs))) == {0: 0, 1: 70, 2: 30, 3: 0}
     assert [log.reads for log in logs] == [[(100, True)], [(100, True)], [(30, False)], [(0, False)]]
-    assert sizes(reading(*logs, bytes_max=5).read()) == {0: 0, 1: 10, 2: 0, 3: 0}
+    assert sizes(read(reading(*logs, bytes_max=5))) == {0: 0, 1: 10, 2: 0, 3: 0}
 
 
 def test_unchanged_partitions_are_omitted():
-    assert sizes(reading(FakeLog(5), FakeLog(5), offset=5).read()) == {0: 0, 1: 0}
-    assert reading(FakeLog(5), FakeLog(5), offset=5, sent=5).read() == []
-    assert sizes(reading(FakeLog(5), FakeLog(6), offset=5, sent=5).read()) == {1: 10}
-    assert sizes(reading(FakeLog(5), offset=5, sent=4).read()) == {0: 0}
+    assert sizes(read(reading(FakeLog(5), FakeLog(5), offset=5))) == {0: 0, 1: 0}
+    assert read(reading(FakeLog(5), FakeLog(5), offset=5, sent=5)) == []
+    assert sizes(read(reading(FakeLog(5), FakeLog(6), offset=5, sent=5))) == {1: 10}
+    assert sizes(read(reading(FakeLog(5), offset=5, sent=4))) == {0: 0}
 
 
 def test_a_wrong_leader_epoch_is_reported_without_records():
     for epoch, code in ((2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)):
         partitions = located(FakeLog(5), offset=5, sent=5)
-        partitions[0][0].asked.current_leader_epoch = epoch
-        one = Reading(partitions, 1, 100, committed_only=False)
-        assert (codes(one.read()), one.is_enough) == ({0: code}, True)
+        partitions[0][1].asked.current_leader_epoch = epoch
+        one = ConsumerReading(partitions, 1, 100, committed_only=False)
+        assert (codes(read(one)), one.is_enough) == ({0: code}, True)
 
 
 @pytest.mark.parametrize(("bytes_min", "enough"), [(0, True), (50, True), (51, False), (1 << 30, False)])
@@ -148,14 +158,14 @@ def test_min_bytes_counts_the_bytes_of_whole_batches(bytes_min: int, enough: boo
 
 def test_a_read_of_no_partitions_does_not_wait():
     one = reading()
-    assert (one.read(), one.is_enough) == ([], True)
+    assert (read(one), one.is_enough) == ([], True)
 
 
 async def test_a_read_waits_for_bytes_that_are_not_in_the_page_cache():
     one = reading(FakeLog(3), FakeLog(3, EOFError()), FakeLog(3, EOFError()))
     with pytest.raises(NotCached):
         one.read()
-    assert sizes(await patiently(one.read)) == {0: 30, 1: 30, 2: 30}
+    assert sizes(await read_patiently(one)) == {0: 30, 1: 30, 2: 30}
 
 
 async def test_more_partitions_than_open_segments_are_read_one_after_another():
@@ -176,7 +186,7 @@ async def test_more_partitions_than_open_segments_are_read_one_after_another():
     for log in logs:
         log.read = reader(log, log.read)  # type: ignore[method-assign]
     one = reading(*logs, bytes_max=10_000, bytes_min=2000)
-    assert sizes(await patiently(one.read)) == dict.fromkeys(range(100), 20)
+    assert sizes(await read_patiently(one)) == dict.fromkeys(range(100), 20)
     assert (opened, one.is_enough) == (logs, True)
 
 
@@ -194,20 +204,20 @@ async def test_a_repeated_read_of_a_partition_counts_its_records_once(in_steps: 
         return []
 
     log.aborted_transactions = aborted
-    one = Reading(located(log), 31, 100, committed_only=True)
+    one = ConsumerReading(located(log), 31, 100, committed_only=True)
     with pytest.raises(NotCached) as missing:
-        _ = [*one.read_in_steps()] if in_steps else one.read()
+        _ = [*one.read_in_steps()] if in_steps else read(one)
     await missing.value.fetch()
-    assert (sizes(await patiently(one.read)), one.is_enough) == ({0: 30}, False)
+    assert (sizes(await read_patiently(one)), one.is_enough) == ({0: 30}, False)
 
 
 async def test_only_the_damaged_log_goes_offline(caplog: pytest.LogCaptureFixture) -> None:
     partitions = located(FakeLog(3, CorruptLog("segment 0: batch 7 does not hold")), FakeLog(3))
-    one = Reading(partitions, 1, 100, committed_only=False)
+    one = ConsumerReading(partitions, 1, 100, committed_only=False)
     with caplog.at_level(logging.ERROR):
-        found = await patiently(one.read)
+        found = await read_patiently(one)
     assert (codes(found), sizes(found)) == ({0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}, {0: 0, 1: 30})
-    assert (partitions[0][1].log, partitions[0][1].is_leader) == (None, False)
+    assert (partitions[0][0].log, partitions[0][0].is_leader) == (None, False)
     assert "t-0: going offline: segment 0: batch 7 does not hold" in caplog.text
 
 
@@ -216,9 +226,9 @@ async def test_a_disk_that_cannot_be_read_takes_its_directory_offline(at_once: b
     broken = OSError(errno.EIO, "Input/output error")
     log = FakeLog(3, broken if at_once else Unreadable(broken))
     partitions = located(log, FakeLog(3))
-    found = await patiently(Reading(partitions, 1, 100, committed_only=False).read)
+    found = await read_patiently(ConsumerReading(partitions, 1, 100, committed_only=False))
     assert codes(found) == {0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}
-    assert partitions[0][1].directory.failed is broken
+    assert partitions[0][0].directory.failed is broken
 
 
 async def test_a_failed_read_is_not_repeated_for_the_same_response():
@@ -233,23 +243,42 @@ async def test_a_failed_read_is_not_repeated_for_the_same_response():
         raise Pending(refuse, "load", log)
 
     log.read = read  # type: ignore[method-assign]
-    found = await patiently(reading(log, FakeLog(3)).read)
+    found = await read_patiently(reading(log, FakeLog(3)))
     assert (codes(found), sizes(found)) == ({0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}, {0: 0, 1: 30})
     assert asked == [log]
+
+
+async def test_a_consumer_learns_the_end_of_the_leadership_before_the_failure_of_the_disk():
+    log: Any = FakeLog(3)
+    partitions = located(log)
+    partition: Any = partitions[0][0]
+    partition.directory.fail = lambda failure: None  # too many open files take no directory offline
+
+    async def resign() -> None:
+        partition.resign(Following(4))
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    def read(*_: object, **__: object) -> bytes:
+        raise Pending(resign, "load", log)
+
+    log.read = read
+    found = await read_patiently(ConsumerReading(partitions, 1, 100, committed_only=False))
+    assert codes(found) == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 async def test_a_waiting_fetch_reads_only_once_min_bytes_are_available():
     log = FakeLog(0)
     partitions = located(log)
-    one, partition = Reading(partitions, 25, 100, committed_only=False), partitions[0][1]
+    one, partition = ConsumerReading(partitions, 25, 100, committed_only=False), partitions[0][0]
     one.read()
-    watch = Watch([partition.watches])
+    _, waiting = one.begin_wait(LONG_MS)
     log.reads.clear()
 
     found: list[Any] = []
 
     async def wait() -> None:
-        found.extend(await one.wait(watch, LONG_MS))
+        await waiting
+        found.extend(one.results())
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
@@ -264,10 +293,11 @@ async def test_a_waiting_fetch_reads_only_once_min_bytes_are_available():
 
 async def test_a_waiting_fetch_ends_when_the_leadership_ends():
     partitions = located(FakeLog(0), FakeLog(0))
-    one = Reading(partitions, 1, 100, committed_only=False)
-    watch = Watch(partition.watches for _, partition in partitions)
-    partitions[1][1].resign(Following(4))
-    assert codes(await one.wait(watch, LONG_MS)) == {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    one = ConsumerReading(partitions, 1, 100, committed_only=False)
+    _, waiting = one.begin_wait(LONG_MS)
+    partitions[1][0].resign(Following(4))
+    await waiting
+    assert codes(one.results()) == {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 def test_a_client_whose_log_diverges_gets_the_diverging_epoch():
@@ -275,22 +305,22 @@ def test_a_client_whose_log_diverges_gets_the_diverging_epoch():
     log.epochs = LeaderEpochs([(1, 0), (3, 4)])
     for epoch, offset, diverging in ((3, 9, (-1, -1)), (2, 5, (1, 4)), (1, 5, (1, 4)), (1, 4, (-1, -1))):
         partitions = located(log, offset=offset)
-        partitions[0][0].asked.last_fetched_epoch = epoch
-        one = Reading(partitions, 1 << 30, 100, committed_only=False)
-        ((_, data),) = one.read()
+        partitions[0][1].asked.last_fetched_epoch = epoch
+        one = ConsumerReading(partitions, 1 << 30, 100, committed_only=False)
+        ((_, data),) = read(one)
         assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == diverging
         assert one.is_enough is (diverging != (-1, -1))
     partitions = located(log, offset=5)
-    partitions[0][0].asked.last_fetched_epoch = 5
-    assert codes(Reading(partitions, 1, 100, committed_only=False).read()) == {0: ErrorCode.OFFSET_OUT_OF_RANGE}
+    partitions[0][1].asked.last_fetched_epoch = 5
+    assert codes(read(ConsumerReading(partitions, 1, 100, committed_only=False))) == {0: ErrorCode.OFFSET_OUT_OF_RANGE}
 
 
 def test_read_committed_lists_the_aborted_transactions_among_the_records():
     log: Any = FakeLog(3)
     log.aborted_transactions = lambda offset, records: [SimpleNamespace(producer_id=7, first_offset=1, last_offset=2)]
-    ((_, data),) = Reading(located(log), 1, 100, committed_only=True).read()
+    ((_, data),) = read(ConsumerReading(located(log), 1, 100, committed_only=True))
     assert [(one.producer_id, one.first_offset) for one in data.aborted_transactions] == [(7, 1)]
-    ((_, data),) = Reading(located(log, offset=3), 1, 100, committed_only=True).read()
+    ((_, data),) = read(ConsumerReading(located(log, offset=3), 1, 100, committed_only=True))
     assert data.aborted_transactions == []
 
 
@@ -299,13 +329,14 @@ async def test_records_appended_after_a_partition_was_read_complete_the_fetch(
 ) -> None:
     logs = [FakeLog(0) for _ in range(AT_ONCE_MAX + 1)]
     where = located(*logs)
-    reading = Reading(where, 1, 1000, committed_only=False)
+    reading = ConsumerReading(where, 1, 1000, committed_only=False)
     steps = reading.read_in_steps()
     next(steps)
-    logs[0].log_end_offset = where[0][1].high_watermark = 1
+    logs[0].log_end_offset = where[0][0].high_watermark = 1
     assert len([*steps]) == 1
     assert not reading.is_enough
     began_s = trio.current_time()
-    found = await reading.wait(Watch(partition.watches for _, partition in where), LONG_MS)
+    _, waiting = reading.begin_wait(LONG_MS)
+    await waiting
     assert trio.current_time() == began_s
-    assert len(found[0][1].records or b"") == 10
+    assert sizes(reading.results())[0] == 10
