@@ -57,7 +57,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     def from_mapping(cls, static: Texts) -> BrokerConfig:
         """Return the config of a file and the command line. Raise ApiError INVALID_CONFIG if a value is invalid."""
         filled = {**FILL_IN, **({"node.id": static["broker.id"]} if "broker.id" in static else {}), **static}
-        config = cls.of_layers({"broker.id": filled["node.id"], **filled}, {}, {})
+        config = cls.of_layers({**filled, "broker.id": filled.get("broker.id", filled["node.id"])}, {}, {})
         check_no_classes(static, config.pykbroker_ignore_classes)
         return config
 

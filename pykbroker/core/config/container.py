@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from pykbroker.core.address import parse_address
 from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
+from pykbroker.core.config.config import known
 from pykbroker.core.config.environment import EnvironmentConfigs, config_name, own_configs
 from pykbroker.core.config.listeners import ADVERTISED, LISTENERS, PLAINTEXT
 from pykbroker.core.errors import ApiError, StartError
@@ -31,6 +32,8 @@ PASSED_OVER = re.compile(
     "KAFKA_(VERSION|HEAP_OPTS|OPTS|LOG4J_.*|TOOLS_LOG4J_.*|JMX_.*|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS"
     r"|SERVICE_(HOST|PORT.*)|PORT(_[0-9]+_.*)?)|BITNAMI_DEBUG|ALLOW_PLAINTEXT_LISTENER"
 )
+OF_IMAGE = "log.dirs"
+"""The config whose variable without bitnami's prefix the image of `docker/Dockerfile` sets itself."""
 POLICIES = ("compact", "delete")
 TOPIC_FORM = "NAME:PARTITIONS:REPLICAS or NAME:PARTITIONS:REPLICAS:POLICY, such as orders:3:1 or orders:1:1:compact"
 PARTITIONS_MAX, REPLICAS_MAX = 2**31 - 1, 2**15 - 1
@@ -98,11 +101,10 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
         prefix = BITNAMI_PREFIX if variable.startswith(BITNAMI_PREFIX) else PREFIX
         name = config_name(variable.removeprefix(prefix))
         other = found.setdefault(name, variable)
-        if environ[other] == environ[variable]:
-            continue
-        if name != "log.dirs":
+        if environ[other] != environ[variable] and known(name) and name != OF_IMAGE:
             raise StartError(f"{other} and {variable} have different values: remove one of them")
-        found[name] = other if other.startswith(BITNAMI_PREFIX) else variable  # the image itself sets KAFKA_LOG_DIRS
+        if prefix == BITNAMI_PREFIX:
+            found[name] = variable
     return found
 
 

@@ -63,10 +63,15 @@ def quorum_addresses(texts: Texts) -> tuple[Address, ...]:
     found = named[0] or named[1]
     if not found:
         raise StartError(f"{ROLES} is {BROKER} only: name the controller in {BOOTSTRAP}, as HOST:PORT")
+    config = BOOTSTRAP if named[0] else VOTERS
     try:
-        return tuple(map(parse_address, found))
+        addresses = tuple(map(parse_address, found))
     except ValueError as error:
-        raise StartError(f"{BOOTSTRAP if named[0] else VOTERS}: {error}") from None
+        raise StartError(f"{config}: {error}") from None
+    for address in addresses:
+        if not address.host:
+            raise StartError(f"{config}: {address} has no host: write that of the controller before the port")
+    return addresses
 
 
 def _entries(text: str) -> list[str]:

@@ -94,14 +94,14 @@ class NonEmpty(msgspec.Struct, frozen=True):
 class Endpoints(msgspec.Struct, frozen=True):
     """The constraint for the quorum's addresses, each in the form of `example`.
 
-    Kafka documents the list as non-empty, but accepts an empty one.
+    Kafka documents the list as non-empty, but accepts an empty one. It accepts a voter without a host, too.
     """
 
     example: str
 
     def check(self, name: str, value: Value) -> None:
         words = value if isinstance(value, tuple) else ()
-        pattern = re.compile(r"([0-9]+@)[^@]+:[0-9]+" if "@" in self.example else r"[^@]+:[0-9]+")
+        pattern = re.compile(r"[0-9]+@[^@]*:[0-9]+" if "@" in self.example else r"[^@]+:[0-9]+")
         if not all(map(pattern.fullmatch, words)):
             raise invalid(name, value, f"Each entry must be of the form {self.example}")
 

@@ -61,6 +61,8 @@ def test_a_variable_that_names_no_config_is_refused_with_the_nearest_name() -> N
 def test_an_invalid_value_is_reported_with_its_variable() -> None:
     with pytest.raises(click.UsageError, match=r"^PYKBROKER_NUM_PARTITIONS: "):
         config(PYKBROKER_NUM_PARTITIONS="many")
+    with pytest.raises(click.UsageError, match=r"^KAFKA_NODE_ID: Invalid value x for configuration node.id: "):
+        config(container=True, KAFKA_NODE_ID="x")
 
 
 def test_variables_for_options_and_for_tests_are_not_read_as_configs() -> None:

@@ -69,6 +69,11 @@ def test_variables_of_one_config_may_have_the_same_value() -> None:
     assert (found.texts, found.cluster_id) == ({"num.partitions": "3"}, ("x", "CLUSTER_ID"))
 
 
+def test_variables_of_one_name_that_is_no_config_may_differ() -> None:
+    found = container_configs({"KAFKA_ZOOKEEPER_CONNECT": "a:2181", "KAFKA_CFG_ZOOKEEPER_CONNECT": "b:2181"})
+    assert found.texts == {"zookeeper.connect": "b:2181"}
+
+
 @pytest.mark.parametrize(
     ("environ", "sentence"),
     [

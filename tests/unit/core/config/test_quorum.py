@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.core.config.quorum import check_only_controller
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.quorum import check_only_controller, quorum_addresses
 from pykbroker.core.errors import StartError
 
 BOOTSTRAP, VOTERS = "controller.quorum.bootstrap.servers", "controller.quorum.voters"
@@ -16,6 +17,7 @@ BOOTSTRAP, VOTERS = "controller.quorum.bootstrap.servers", "controller.quorum.vo
         {},
         {VOTERS: ""},
         {VOTERS: "1@localhost:9093"},
+        {VOTERS: "1@:9093"},
         {VOTERS: "7@kafka:9093", "node.id": " 7 "},
         {VOTERS: "7@kafka:9093", "broker.id": "7"},
         {BOOTSTRAP: "kafka:9093"},
@@ -25,6 +27,7 @@ BOOTSTRAP, VOTERS = "controller.quorum.bootstrap.servers", "controller.quorum.vo
 )
 def test_a_controller_may_name_itself(texts: dict[str, str]) -> None:
     check_only_controller(texts)
+    BrokerConfig.from_mapping(texts)
 
 
 @pytest.mark.parametrize(
@@ -59,4 +62,18 @@ def test_a_controller_may_name_itself(texts: dict[str, str]) -> None:
 def test_a_controller_of_a_quorum_of_others_is_refused(texts: dict[str, str], sentence: str) -> None:
     with pytest.raises(StartError) as caught:
         check_only_controller(texts)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        ({VOTERS: "1@:9093"}, f"{VOTERS}: :9093 has no host: write that of the controller before the port"),
+        ({BOOTSTRAP: "kafka"}, f"{BOOTSTRAP}: 'kafka' is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092"),
+        ({}, f"process.roles is broker only: name the controller in {BOOTSTRAP}, as HOST:PORT"),
+    ],
+)
+def test_a_broker_that_cannot_find_its_controller_is_refused(texts: dict[str, str], sentence: str) -> None:
+    with pytest.raises(StartError) as caught:
+        quorum_addresses(texts)
     assert str(caught.value) == sentence
