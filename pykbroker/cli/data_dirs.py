@@ -7,6 +7,16 @@ import sys
 
 from pykbroker.core.errors import StartError
 
+OF_IMAGE = "/var/lib/kafka/data"
+"""The data directory of the image of `docker/Dockerfile`, as in Confluent's image."""
+OF_VOLUMES = {
+    "/bitnami": "/bitnami/kafka/data",
+    "/bitnami/kafka": "/bitnami/kafka/data",
+    "/bitnami/kafka/data": "/bitnami/kafka/data",
+    "/tmp/kraft-combined-logs": "/tmp/kraft-combined-logs",
+    "/tmp/kafka-logs": "/tmp/kafka-logs",
+}
+"""The volumes in which bitnami's and Apache's images keep data, with the data directory in each."""
 OTHERWISE = "choose another with --data-dir, or keep no data with --memory"
 
 
@@ -18,6 +28,16 @@ def default_data_dir() -> str:
     if sys.platform == "win32":
         return os.path.join(os.environ.get("LOCALAPPDATA", home), "pykbroker")
     return os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share"), "pykbroker")
+
+
+def container_data_dir(named: str) -> str:
+    """Return the data directory of a container: `named`, or that in the volume of a compose file for another image.
+
+    The image has a volume at `OF_IMAGE`, too, but that one does not outlive the container.
+    """
+    if named != OF_IMAGE:
+        return named
+    return next((directory for volume, directory in OF_VOLUMES.items() if os.path.ismount(volume)), named)
 
 
 def make_data_dir(path: str) -> None:

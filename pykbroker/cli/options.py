@@ -9,7 +9,7 @@ from functools import cached_property
 import click
 import msgspec
 
-from pykbroker.cli.data_dirs import default_data_dir
+from pykbroker.cli.data_dirs import container_data_dir, default_data_dir
 from pykbroker.cli.server_properties import ServerProperties, read_properties
 from pykbroker.core.address import Address
 from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
@@ -150,6 +150,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         if self.data_dir:
             return (os.path.abspath(self.data_dir),)
         named = texts.get("log.dirs") or texts.get("log.dir")
+        if named and self.container:
+            named = container_data_dir(named)
         if named:
             return tuple(os.path.abspath(each.strip()) for each in named.split(",") if each.strip())
         return (default_data_dir(),)

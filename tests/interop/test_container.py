@@ -23,7 +23,7 @@ from kafka import KafkaAdminClient
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
-TOP_LEVEL = re.compile(r"(?<![\w.:/])/(?=(?:opt|src|usr|var)\b)")
+TOP_LEVEL = re.compile(r"(?<![\w.:/])/(?=(?:bitnami|opt|src|tmp|usr|var)\b)")
 BUILD_S_MAX = 240
 SECONDS_MAX = 30
 pytestmark = pytest.mark.timeout(300)  # pip resolves and installs the same packages as for a user.

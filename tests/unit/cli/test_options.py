@@ -43,6 +43,25 @@ def test_the_default_data_directory_belongs_to_the_user(monkeypatch: pytest.Monk
     assert default_data_dir() == "/home/me/Library/Application Support/pykbroker"
 
 
+@pytest.mark.parametrize(
+    ("volume", "directory"),
+    [
+        ("/bitnami", "/bitnami/kafka/data"),
+        ("/bitnami/kafka", "/bitnami/kafka/data"),
+        ("/tmp/kraft-combined-logs", "/tmp/kraft-combined-logs"),
+        ("/var/lib/kafka/data", "/var/lib/kafka/data"),
+    ],
+)
+def test_a_container_stores_data_in_the_volume_of_a_compose_file_for_another_image(
+    monkeypatch: pytest.MonkeyPatch, volume: str, directory: str
+) -> None:
+    monkeypatch.setattr("os.path.ismount", lambda path: path in (volume, "/var/lib/kafka/data"))
+    environ = {"KAFKA_LOG_DIRS": "/var/lib/kafka/data"}
+    assert Options(container=True, environ=environ).settings().data_dirs == (directory,)
+    named = {**environ, "KAFKA_CFG_LOG_DIRS": "/data"}
+    assert Options(container=True, environ=named).settings().data_dirs == ("/data",)
+
+
 def test_memory_stores_data_in_the_temporary_directory() -> None:
     settings = Options(memory=True, topics=(NewTopic("a", 1),)).settings("/tmp/x")
     assert settings.memory
