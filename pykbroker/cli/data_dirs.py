@@ -8,7 +8,7 @@ import sys
 from pykbroker.core.errors import StartError
 
 OF_IMAGE = "/var/lib/kafka/data"
-"""The data directory of the image of `docker/Dockerfile`, as in Confluent's image."""
+"""The data directory that `docker/Dockerfile` sets for its image, in the place of that of Confluent's image."""
 OF_VOLUMES = {
     "/bitnami": "/bitnami/kafka/data",
     "/bitnami/kafka": "/bitnami/kafka/data",
@@ -30,14 +30,12 @@ def default_data_dir() -> str:
     return os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share"), "pykbroker")
 
 
-def container_data_dir(named: str) -> str:
-    """Return the data directory of a container: `named`, or that in the volume of a compose file for another image.
+def container_data_dir() -> str:
+    """Return the data directory of a container: that in the volume of a compose file for another image, or `OF_IMAGE`.
 
     The image has a volume at `OF_IMAGE`, too, but that one does not outlive the container.
     """
-    if named != OF_IMAGE:
-        return named
-    return next((directory for volume, directory in OF_VOLUMES.items() if os.path.ismount(volume)), named)
+    return next((directory for volume, directory in OF_VOLUMES.items() if os.path.ismount(volume)), OF_IMAGE)
 
 
 def make_data_dir(path: str) -> None:

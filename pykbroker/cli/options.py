@@ -9,7 +9,7 @@ from functools import cached_property
 import click
 import msgspec
 
-from pykbroker.cli.data_dirs import container_data_dir, default_data_dir
+from pykbroker.cli.data_dirs import OF_IMAGE, container_data_dir, default_data_dir
 from pykbroker.cli.server_properties import ServerProperties, read_properties
 from pykbroker.core.address import Address
 from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
@@ -36,6 +36,9 @@ from pykbroker.core.settings import Settings
 
 CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://localhost:9092"}
 """The listener of a container whose variables name no listener, as in Apache Kafka's image."""
+
+MOUNTED_FILES = ("/mnt/shared/config/server.properties", "/bitnami/kafka/config/server.properties")
+"""The places where compose files mount a server.properties for Apache's and for bitnami's image."""
 
 
 class Options(msgspec.Struct, frozen=True, dict=True):
@@ -107,8 +110,14 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         return self._environment.passed_over
 
     @cached_property
+    def _path(self) -> str | None:
+        """Return the path of the file, which in a container may be mounted where another image looks for it."""
+        mounted = filter(os.path.exists, MOUNTED_FILES if self.container else ())
+        return self.file or next(mounted, None)
+
+    @cached_property
     def _file(self) -> ServerProperties:
-        return read_properties(self.file) if self.file else ServerProperties()
+        return read_properties(self._path) if self._path else ServerProperties()
 
     @cached_property
     def _environment(self) -> EnvironmentConfigs:
@@ -127,7 +136,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         for name in self.configs:
             if not known(name):
                 raise click.BadParameter(unknown_config(name), param_hint="'--set'")
-        texts = {**(self._file.texts if self.file else ONE_BROKER), **self._environment.texts, **self.configs}
+        texts = {**(self._file.texts if self._path else ONE_BROKER), **self._environment.texts, **self.configs}
         return {**CONTAINER, **texts} if self.container and not {LISTENERS, ADVERTISED} & {*texts} else texts
 
     def _required_cluster_id(self) -> RequiredClusterId | None:
@@ -150,8 +159,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         if self.data_dir:
             return (os.path.abspath(self.data_dir),)
         named = texts.get("log.dirs") or texts.get("log.dir")
-        if named and self.container:
-            named = container_data_dir(named)
+        if self.container and named == OF_IMAGE:
+            named = self._file.texts.get("log.dirs") or self._file.texts.get("log.dir") or container_data_dir()
         if named:
             return tuple(os.path.abspath(each.strip()) for each in named.split(",") if each.strip())
         return (default_data_dir(),)

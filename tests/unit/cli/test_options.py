@@ -53,13 +53,30 @@ def test_the_default_data_directory_belongs_to_the_user(monkeypatch: pytest.Monk
     ],
 )
 def test_a_container_stores_data_in_the_volume_of_a_compose_file_for_another_image(
-    monkeypatch: pytest.MonkeyPatch, volume: str, directory: str
+    monkeypatch: pytest.MonkeyPatch, file: Path, volume: str, directory: str
 ) -> None:
     monkeypatch.setattr("os.path.ismount", lambda path: path in (volume, "/var/lib/kafka/data"))
     environ = {"KAFKA_LOG_DIRS": "/var/lib/kafka/data"}
     assert Options(container=True, environ=environ).settings().data_dirs == (directory,)
     named = {**environ, "KAFKA_CFG_LOG_DIRS": "/data"}
     assert Options(container=True, environ=named).settings().data_dirs == ("/data",)
+    file.write_text("log.dirs=/in/the/file\n")
+    assert Options(container=True, environ=environ, file=str(file)).settings().data_dirs == ("/in/the/file",)
+    assert Options(container=True, environ=named, file=str(file)).settings().data_dirs == ("/data",)
+
+
+def test_a_container_reads_the_file_that_a_compose_file_mounts_for_another_image(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    file.write_text("num.partitions=7\nmessage.max.bytes=2000\n")
+    monkeypatch.setattr("pykbroker.cli.options.MOUNTED_FILES", ("/nowhere", str(file)))
+    environ = {"KAFKA_NUM_PARTITIONS": "8"}
+    config = Options(container=True, environ=environ).settings().config
+    assert (config.num_partitions, config.get("message.max.bytes")) == (8, 2000)
+    assert Options().settings().config.num_partitions == 1
+    chosen = file.with_name("chosen")
+    chosen.write_text("num.partitions=9\n")
+    assert Options(container=True, file=str(chosen)).settings().config.num_partitions == 9
 
 
 def test_memory_stores_data_in_the_temporary_directory() -> None:
