@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pykbroker.core.address import parse_address
 from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
@@ -33,8 +33,11 @@ PASSED_OVER = re.compile(
     r"|SERVICE_(HOST|PORT.*)|PORT(_[0-9]+_.*)?)|BITNAMI_DEBUG|ALLOW_PLAINTEXT_LISTENER"
 )
 OF_IMAGE = "log.dirs"
-"""The config whose variable without bitnami's prefix the image of `docker/Dockerfile` sets itself."""
-POLICIES = ("compact", "delete")
+"""The config that the image of `docker/Dockerfile` sets itself, by a variable without bitnami's prefix."""
+ENTRY = re.compile(
+    r"(?P<name>[^:]*):(?P<partitions>0*[1-9][0-9]*):(?P<replicas>0*[1-9][0-9]*)"
+    r"(:(?P<policy>(compact|delete)(,(compact|delete))*)?)?"
+)
 TOPIC_FORM = "NAME:PARTITIONS:REPLICAS or NAME:PARTITIONS:REPLICAS:POLICY, such as orders:3:1 or orders:1:1:compact"
 PARTITIONS_MAX, REPLICAS_MAX = 2**31 - 1, 2**15 - 1
 """The largest numbers that a CreateTopics request can carry."""
@@ -75,21 +78,15 @@ def created_topics(text: str, separators: str = ",") -> tuple[NewTopic, ...]:
 
 
 def _topic(entry: str) -> NewTopic:
-    name, *rest = map(str.strip, entry.split(":"))
-    numbers, policies = rest[:2], rest[2].split(",") if rest[2:] else []
-    try:
-        partitions, replicas = map(int, numbers)
-        fits = 0 < partitions <= PARTITIONS_MAX and 0 < replicas <= REPLICAS_MAX and set(policies) <= {*POLICIES}
-    except ValueError:
-        fits = False
-    if not fits or len(rest) > 3:
+    form = ENTRY.fullmatch(entry)
+    if form is None or int(form["partitions"]) > PARTITIONS_MAX or int(form["replicas"]) > REPLICAS_MAX:
         raise StartError(f"{CREATE_TOPICS}: {entry!r} is not {TOPIC_FORM}")
     try:
-        check_topic_name(name)
+        check_topic_name(form["name"])
     except ApiError as error:
         raise StartError(f"{CREATE_TOPICS}: {entry!r}: {error}: write another name") from None
-    configs = {"cleanup.policy": ",".join(policies)} if policies else {}
-    return NewTopic(name, partitions, configs, replicas, CREATE_TOPICS)
+    configs = {"cleanup.policy": form["policy"]} if form["policy"] else {}
+    return NewTopic(form["name"], int(form["partitions"]), configs, int(form["replicas"]), CREATE_TOPICS)
 
 
 def _variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -124,7 +121,8 @@ def _cluster_id(environ: Mapping[str, str]) -> RequiredClusterId | None:
     return required[0] if required else None
 
 
-def _warnings(environ: Mapping[str, str]) -> list[str]:
+def _warnings(environ: Mapping[str, str]) -> Iterator[str]:
     if environ.get(ENABLE_KRAFT, "").strip().lower() in ("no", "false", "0"):
-        return [f"{ENABLE_KRAFT}: there is no ZooKeeper mode, as in Kafka 4. The variable has no effect."]
-    return []
+        yield f"{ENABLE_KRAFT}: there is no ZooKeeper mode, as in Kafka 4. The variable has no effect."
+    if environ.get(PORT) and not environ.get(HOST, "").strip():
+        yield f"{PORT} has no effect without {HOST}."

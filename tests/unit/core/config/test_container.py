@@ -47,6 +47,11 @@ def test_a_mode_without_kraft_has_a_warning(off: str) -> None:
     )
 
 
+def test_an_advertised_port_without_a_host_has_a_warning() -> None:
+    found = container_configs({"KAFKA_ADVERTISED_PORT": "9092"})
+    assert found.warnings == ("KAFKA_ADVERTISED_PORT has no effect without KAFKA_ADVERTISED_HOST_NAME.",)
+
+
 def test_an_empty_variable_requires_no_cluster_id_and_names_no_listener() -> None:
     found = container_configs({"CLUSTER_ID": "", "KAFKA_LISTENERS": " ", "KAFKA_ADVERTISED_LISTENERS": ""})
     assert (found.cluster_id, found.texts) == (None, {})
@@ -110,6 +115,7 @@ def test_variables_that_contradict_each_other_are_refused(environ: dict[str, str
         ("a:3:1,b:1:1:compact", ",", [("a", 3, {}, 1), ("b", 1, {"cleanup.policy": "compact"}, 1)]),
         ("a:3:1;b:1:2:compact,delete", ";", [("a", 3, {}, 1), ("b", 1, {"cleanup.policy": "compact,delete"}, 2)]),
         ("\n  a:3:1\n  b:1:1 \n", " \n", [("a", 3, {}, 1), ("b", 1, {}, 1)]),
+        ("a:1:1:", ",", [("a", 1, {}, 1)]),
         ("a:2147483647:32767", ",", [("a", 2147483647, {}, 32767)]),
     ],
 )
@@ -121,7 +127,20 @@ def test_topics_to_create_are_separated(
 
 @pytest.mark.parametrize(
     "entry",
-    ["a", "a:3", "a:x:1", "a:3:", "a:0:1", "a:3:0", "a:2147483648:1", "a:1:32768", "a:1:1:compacted", "a:1:1:delete:x"],
+    [
+        "a",
+        "a:3",
+        "a:x:1",
+        "a:1_0:1",
+        "a:+1:1",
+        "a:3:",
+        "a:0:1",
+        "a:3:0",
+        "a:2147483648:1",
+        "a:1:32768",
+        "a:1:1:compacted",
+        "a:1:1:delete:x",
+    ],
 )
 def test_a_topic_of_another_form_is_refused(entry: str) -> None:
     with pytest.raises(StartError) as caught:
