@@ -123,14 +123,23 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     def _environment(self) -> EnvironmentConfigs:
         return container_configs(self.environ) if self.container else own_configs(self.environ)
 
+    def with_places(self, reason: str) -> str:
+        """Return the reason of a failed start, followed by the place of each config that it names."""
+        places = [f"{name} is from {place}" for name, place in self._places(reason).items()]
+        return f"{reason} ({', '.join(places)})" if places else reason
+
     def _blamed(self, reason: str) -> str:
-        """Return the reason, preceded by the variable or by FILE:LINE of the config that it names."""
-        words = reason.replace(":", " ").split()
+        """Return the reason, preceded by the place of the config that it names."""
+        return ": ".join([*list(self._places(reason).values())[:1], reason])
+
+    def _places(self, reason: str) -> dict[str, str]:
+        """Return the variable or FILE:LINE of each config that a reason names, unless --set has replaced it."""
+        words, found = reason.replace(":", " ").replace(",", " ").split(), dict[str, str]()
         for source in (self._environment, self._file):
             for name in source.texts:
                 if name not in self.configs and name in words:
-                    return f"{source.place(name)}: {reason}"
-        return reason
+                    found.setdefault(name, source.place(name))
+        return found
 
     def _texts(self) -> dict[str, str]:
         for name in self.configs:

@@ -55,7 +55,10 @@ def run(options: Options, log_level: str, log_format: str, console: Address | No
             logger.warning("%s", sentence)
         if options.passed_over():
             logger.info("Environment variables that pykbroker has no use for: %s", ", ".join(options.passed_over()))
-        serve(settings, bound, noted, as_json=log_format == "json")
+        try:
+            serve(settings, bound, noted, as_json=log_format == "json")
+        except click.ClickException as error:
+            raise click.ClickException(options.with_places(error.message)) from None
 
 
 @contextmanager

@@ -35,7 +35,7 @@ PASSED_OVER = re.compile(
 OF_IMAGE = "log.dirs"
 """The config that the image of `docker/Dockerfile` sets itself, by a variable without bitnami's prefix."""
 ENTRY = re.compile(
-    r"(?P<name>[^:]*):(?P<partitions>0*[1-9][0-9]*):(?P<replicas>0*[1-9][0-9]*)"
+    r"(?P<name>[^:]*):(?P<partitions>[1-9][0-9]{0,9}):(?P<replicas>[1-9][0-9]{0,9})"
     r"(:(?P<policy>(compact|delete)(,(compact|delete))*)?)?"
 )
 TOPIC_FORM = "NAME:PARTITIONS:REPLICAS or NAME:PARTITIONS:REPLICAS:POLICY, such as orders:3:1 or orders:1:1:compact"

@@ -116,6 +116,24 @@ def test_a_start_error_prints_one_sentence_and_exits_with_1(start: Callable[...,
     assert result.stderr == "Error: the cluster is another one\n"
 
 
+def test_a_start_error_names_the_variables_and_lines_of_its_configs(
+    start: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(settings: Settings, ready: Ready, stop: trio.Event) -> None:
+        raise StartError("it belongs to node 1: change node.id, num.partitions, broker.id or log.dirs")
+
+    file = tmp_path / "server.properties"
+    file.write_text(f"\nlog.dirs={tmp_path}\nnode.id=3\n")
+    for variable in ("NODE_ID", "BROKER_ID"):
+        monkeypatch.setenv(f"KAFKA_{variable}", "2")
+    result = start(refuse, "--container", "--config", str(file), "--set", "broker.id=2")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: it belongs to node 1: change node.id, num.partitions, broker.id or log.dirs (node.id is from"
+        f" KAFKA_NODE_ID, log.dirs is from {file}:2)\n"
+    )
+
+
 def test_an_unexpected_failure_while_serving_prints_a_traceback(start: Callable[..., Result]) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
         ready(Serving("127.0.0.1", 1, "c", 1, dict))

@@ -136,6 +136,7 @@ def test_topics_to_create_are_separated(
         "a:3:",
         "a:0:1",
         "a:3:0",
+        f"a:1{'0' * 5000}:1",
         "a:2147483648:1",
         "a:1:32768",
         "a:1:1:compacted",
