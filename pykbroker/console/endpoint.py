@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from hypercorn.config import Config
@@ -16,9 +16,6 @@ from pykbroker.console.text import CONTENT_TYPE
 
 PLAIN = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
-BODY_BYTES_MAX = 1 << 18
-"""The maximum number of bytes of a long response body that are written at once."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -39,11 +36,11 @@ def quiet() -> logging.Logger:
 
 
 class Page(NamedTuple):
-    """A response of the console."""
+    """A response of the console. Each portion of its body is written at once."""
 
     status: int
     content_type: str
-    body: bytes
+    body: Sequence[bytes]
 
 
 class ConsoleEndpoint:
@@ -60,34 +57,33 @@ class ConsoleEndpoint:
                 await send({"type": f"lifespan.{kind}.complete"})
         elif scope["type"] == "http":
             page = await self._page(scope["method"], scope["path"])
-            headers = [(b"content-type", page.content_type.encode()), (b"content-length", str(len(page.body)).encode())]
+            size = str(sum(map(len, page.body)))
+            headers = [(b"content-type", page.content_type.encode()), (b"content-length", size.encode())]
             await send({"type": "http.response.start", "status": page.status, "headers": headers})
-            body = b"" if scope["method"] == "HEAD" else page.body
-            for at in range(0, len(body), BODY_BYTES_MAX):
-                part = body[at : at + BODY_BYTES_MAX]
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+            for portion in () if scope["method"] == "HEAD" else page.body:
+                await send({"type": "http.response.body", "body": portion, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
 
     async def _page(self, method: str, path: str) -> Page:
         if path not in PAGES:
-            return Page(404, PLAIN, f"No such page. These exist: {' '.join(PAGES)}\n".encode())
+            return Page(404, PLAIN, [f"No such page. These exist: {' '.join(PAGES)}\n".encode()])
         if method not in ("GET", "HEAD"):
-            return Page(405, PLAIN, b"Pages of the console can only be read, with GET or HEAD.\n")
+            return Page(405, PLAIN, [b"Pages of the console can only be read, with GET or HEAD.\n"])
         return await PAGES[path][1](self)
 
     async def _index(self) -> Page:
         links = "".join(f'<li><a href="{path}">{path}</a>: {text}</li>\n' for path, (text, _) in PAGES.items())
-        return Page(200, HTML, f"<!doctype html>\n<title>pykbroker</title>\n<ul>\n{links}</ul>\n".encode())
+        return Page(200, HTML, [f"<!doctype html>\n<title>pykbroker</title>\n<ul>\n{links}</ul>\n".encode()])
 
     async def _metrics(self) -> Page:
         return Page(200, CONTENT_TYPE, await exposition(self._observer))
 
     async def _live(self) -> Page:
-        return Page(200, PLAIN, b"The broker is alive.\n")
+        return Page(200, PLAIN, [b"The broker is alive.\n"])
 
     async def _ready(self) -> Page:
         status, text = readiness(await self._observer.statistics(), is_stopping=self._is_stopping())
-        return Page(status, PLAIN, text.encode())
+        return Page(status, PLAIN, [text.encode()])
 
 
 PAGES: dict[str, tuple[str, Callable[[ConsoleEndpoint], Awaitable[Page]]]] = {

@@ -11,13 +11,16 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from pykbroker.console.metrics import broker_metrics
 from pykbroker.console.observer import Observer
 from pykbroker.console.replication import replication_families
-from pykbroker.console.text import Family, family_lines, labels, metric_lines, rendered
+from pykbroker.console.text import Family, family_text, labels, metric_text, portions
 from pykbroker.console.topics import group_families, topic_families
 from pykbroker.core.version import VERSION
 
 
-async def exposition(observer: Observer) -> bytes:
-    """Return all metrics of the broker, its topics, its groups and its process, in Prometheus' text format."""
+async def exposition(observer: Observer) -> list[bytes]:
+    """Return all metrics of the broker, its topics, its groups and its process, in Prometheus' text format.
+
+    The text comes in portions.
+    """
     found = await observer.statistics()
     process = ProcessCollector(registry=CollectorRegistry(auto_describe=False)).collect()
     metrics = chain(broker_metrics(found), process)
@@ -27,8 +30,9 @@ async def exposition(observer: Observer) -> bytes:
         topic_families(await observer.topics()),
         group_families(await observer.groups()),
     )
-    lines = chain(chain.from_iterable(map(metric_lines, metrics)), chain.from_iterable(map(family_lines, families)))
-    return await observer.in_slices(rendered(lines))
+    return await observer.in_slices(
+        portions(chain(map(metric_text, metrics), chain.from_iterable(map(family_text, families))))
+    )
 
 
 def broker_families(brokers: int) -> Iterator[Family]:

@@ -10,8 +10,10 @@ from prometheus_client.metrics_core import Metric
 
 from pykbroker.core.steps import Steps
 
-LINES_A_STEP = 16
+LINES_A_STEP = 64
 """The number of lines that are rendered in one step. They take about 30 us."""
+PORTION_BYTES_MIN = 1 << 16
+"""The number of bytes from which a portion of a text is complete."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -34,26 +36,35 @@ def escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def family_lines(family: Family) -> Iterator[str]:
-    """Yield the lines of a metric family."""
-    name = family.name
+def family_text(family: Family) -> Iterator[str]:
+    """Yield the text of a metric family in pieces of at most `LINES_A_STEP` samples."""
+    name, samples = family.name, iter(family.samples)
     yield f"# HELP {name} {family.documentation}\n# TYPE {name} {family.kind}\n"
-    for text, value in family.samples:
-        yield f"{name}{text} {value}\n"
+    while some := "".join([f"{name}{text} {value}\n" for text, value in islice(samples, LINES_A_STEP)]):
+        yield some
 
 
-def metric_lines(metric: Metric) -> Iterator[str]:
-    """Yield the lines of a metric that was built with prometheus_client."""
+def metric_text(metric: Metric) -> str:
+    """Return the text of a metric that was built with prometheus_client."""
     name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-    yield f"# HELP {name} {metric.documentation}\n# TYPE {name} {metric.type}\n"
+    lines = [f"# HELP {name} {metric.documentation}\n# TYPE {name} {metric.type}\n"]
     for sample in metric.samples:
-        yield f"{sample.name}{labels(**sample.labels) if sample.labels else ''} {float(sample.value)}\n"
+        lines.append(f"{sample.name}{labels(**sample.labels) if sample.labels else ''} {float(sample.value)}\n")
+    return "".join(lines)
 
 
-def rendered(lines: Iterator[str]) -> Steps[bytes]:
-    """Join all lines into one text, and yield after every `LINES_A_STEP` lines so that other tasks can run."""
-    parts = list[bytes]()
-    while some := "".join(islice(lines, LINES_A_STEP)):
-        parts.append(some.encode())
+def portions(pieces: Iterable[str]) -> Steps[list[bytes]]:
+    """Encode a text as portions of `PORTION_BYTES_MIN` bytes and more, and yield after every piece of the text.
+
+    A single text of many megabytes would take too long to join.
+    """
+    found, waiting, size = list[bytes](), list[str](), 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= PORTION_BYTES_MIN:
+            found.append("".join(waiting).encode())
+            waiting, size = [], 0
         yield
-    return b"".join(parts)
+    found.append("".join(waiting).encode())
+    return found

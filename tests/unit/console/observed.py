@@ -101,4 +101,4 @@ class Observed:
 
     async def scrape(self) -> Samples:
         """Return the samples of one scrape."""
-        return samples((await exposition(self)).decode())
+        return samples(b"".join(await exposition(self)).decode())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.metrics_core import CounterMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
-from pykbroker.console.text import LINES_A_STEP, Family, family_lines, labels, metric_lines, rendered
+from pykbroker.console.text import LINES_A_STEP, PORTION_BYTES_MIN, Family, family_text, labels, metric_text, portions
 from pykbroker.core.steps import finish
 
 HOSTILE = 'a"b\\c\nd} 1\n# HELP e'
@@ -17,7 +17,7 @@ def test_prometheus_parses_label_values_with_special_characters_unchanged() -> N
     family = Family("m_total", "counter", "Documented", [(labels(consumergroup=HOSTILE, partition=3), 7), ("", 8)])
     metric = CounterMetricFamily("n", "Documented", labels=["directory"])
     metric.add_metric([HOSTILE], 1e20)
-    text = "".join([*family_lines(family), *metric_lines(metric)])
+    text = "".join([*family_text(family), metric_text(metric)])
     first, second = text_string_to_metric_families(text)
     assert (first.name, first.type, first.documentation) == ("m", "counter", "Documented")
     assert [sample[:3] for sample in first.samples] == [
@@ -30,15 +30,26 @@ def test_prometheus_parses_label_values_with_special_characters_unchanged() -> N
     )
 
 
-def test_long_texts_are_rendered_in_several_steps() -> None:
+def test_long_families_are_rendered_in_pieces() -> None:
+    samples = [(labels(partition=number), number) for number in range(2 * LINES_A_STEP + 1)]
+    pieces = list(family_text(Family("m", "gauge", "Documented", samples)))
+    assert [piece.count("\n") for piece in pieces] == [2, LINES_A_STEP, LINES_A_STEP, 1]
+    (family,) = text_string_to_metric_families("".join(pieces))
+    assert [sample.value for sample in family.samples] == [value for _, value in samples]
+
+
+def test_a_text_is_encoded_piece_by_piece_in_portions_with_a_minimum_size() -> None:
     made: list[int] = []
+    piece = "é" * (PORTION_BYTES_MIN // 2)
 
-    def lines() -> Iterator[str]:
-        for number in range(10 * LINES_A_STEP):
+    def pieces() -> Iterator[str]:
+        for number in range(5):
             made.append(number)
-            yield f"{number}\n"
+            yield piece
 
-    steps = rendered(lines())
+    steps = portions(pieces())
     next(steps)
-    assert len(made) == LINES_A_STEP
-    assert finish(steps) == "".join(f"{number}\n" for number in range(10 * LINES_A_STEP)).encode()
+    assert len(made) == 1
+    found = finish(steps)
+    assert [len(portion) for portion in found] == [2 * PORTION_BYTES_MIN, 2 * PORTION_BYTES_MIN, PORTION_BYTES_MIN]
+    assert b"".join(found) == (5 * piece).encode()

@@ -38,7 +38,7 @@ TRAFFIC = (
 
 
 async def scrape(local_broker: LocalBroker) -> Samples:
-    return samples((await exposition(local_broker.serving.observer)).decode())
+    return samples(b"".join(await exposition(local_broker.serving.observer)).decode())
 
 
 def of(found: Samples, name: str, **labels: object) -> float | None:
