@@ -22,7 +22,7 @@ OFFSETS_A_STEP = 16
 
 
 class OffsetStatistics(NamedTuple):
-    """A committed offset. `lag` is None if this broker does not lead the partition."""
+    """A committed offset. `lag` is None if this broker has no replica in the ISR of the partition."""
 
     topic: str
     partition: int
@@ -79,9 +79,9 @@ def groups_statistics(found: list[GroupSummaries], replicas: Replicas) -> Steps[
         for group in summaries.groups:
             offsets = list[OffsetStatistics]()
             for place, (topic, partition, offset) in enumerate(group.offsets, 1):
-                offsets.append(
-                    OffsetStatistics(topic, partition, offset, lag(replicas, TopicPartition(topic, partition), offset))
-                )
+                end = log_end(replicas, TopicPartition(topic, partition))
+                lag = None if end is None else max(0, end - offset)
+                offsets.append(OffsetStatistics(topic, partition, offset, lag))
                 if place % OFFSETS_A_STEP == 0:
                     yield
             groups.append(GroupStatistics(group.group_id, group.members, tuple(offsets)))
@@ -89,11 +89,16 @@ def groups_statistics(found: list[GroupSummaries], replicas: Replicas) -> Steps[
     return GroupsStatistics(tuple(groups), sum(summaries.offsets_omitted for summaries in found))
 
 
-def lag(replicas: Replicas, key: TopicPartition, offset: int) -> int | None:
-    """Return the distance from a committed offset to the high watermark, or None if this broker is not the leader."""
+def log_end(replicas: Replicas, key: TopicPartition) -> int | None:
+    """Return the high watermark of a partition, or None if this broker has no replica in its ISR.
+
+    A follower has the high watermark of its last fetch. Outside of the ISR it may be far behind.
+    """
+    image = replicas.metadata.topics.partition(*key)
+    if image is None or replicas.broker.node_id not in image.isr:
+        return None
     try:
         partition = replicas.partition(key)
-        partition.require_leader()
     except ApiError:
         return None
-    return max(0, partition.high_watermark - offset)
+    return partition.high_watermark if partition.is_online else None

@@ -28,8 +28,14 @@ class BrokerObserver(msgspec.Struct, frozen=True):
         return await self.in_slices(statistics(self.parts, self.connections))
 
     async def topics(self) -> TopicsStatistics:
-        """Return the counters and offsets of at most `pykbroker.metrics.partitions.max` partitions."""
-        return await self.in_slices(topics_statistics(self.parts.replicas, self._partitions_max))
+        """Return the statistics of at most `pykbroker.metrics.partitions.max` partitions.
+
+        The active controller reports partitions without a leader.
+        """
+        parts = self.parts
+        duty = parts.quorum.statistics().duty
+        leaderless = duty is not None and duty.offline_partitions > 0
+        return await self.in_slices(topics_statistics(parts.replicas, self._partitions_max, with_leaderless=leaderless))
 
     async def groups(self) -> GroupsStatistics:
         """Return the groups with at most `pykbroker.metrics.partitions.max` committed offsets."""

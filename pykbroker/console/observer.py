@@ -21,7 +21,7 @@ class Observer(Protocol):
         """Return the current statistics of the broker."""
 
     async def topics(self) -> TopicsStatistics:
-        """Return the counters and offsets of the topics on this broker."""
+        """Return the statistics of the topics and partitions that this broker reports."""
 
     async def groups(self) -> GroupsStatistics:
         """Return the members and offsets of the groups on this broker."""

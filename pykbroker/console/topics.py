@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeVar
 
 from pykbroker.console.text import Family, escaped, labels
+from pykbroker.core.metadata.image import NO_LEADER
+from pykbroker.replica.topic_statistics import OwnReplica, PlacedPartition
 
 if TYPE_CHECKING:
-    from pykbroker.broker.group_statistics import GroupsStatistics
+    from pykbroker.broker.group_statistics import GroupsStatistics, OffsetStatistics
     from pykbroker.replica.partition.topic_traffic import TopicTraffic
     from pykbroker.replica.topic_statistics import TopicsStatistics
+
+Row = TypeVar("Row", PlacedPartition, OwnReplica)
 
 TRAFFIC: tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...] = (
     (
@@ -58,29 +63,72 @@ TRAFFIC: tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...] = (
 """The name, HELP text and value of each counter of Kafka's `BrokerTopicMetrics`."""
 
 
+PLACED: tuple[tuple[str, str, Callable[[PlacedPartition], int | None]], ...] = (
+    ("leader", "Broker id of the leader of a partition", lambda one: None if one.leader == NO_LEADER else one.leader),
+    (
+        "leader_is_preferred",
+        "1 if the first replica of a partition leads it, else 0",
+        lambda one: int(one.is_preferred),
+    ),
+    ("replicas", "Replicas of a partition", lambda one: one.replicas),
+    ("in_sync_replica", "Members of the ISR of a partition", lambda one: one.in_sync),
+    (
+        "under_replicated_partition",
+        "1 if the ISR of a partition lacks a replica, else 0",
+        lambda one: int(one.in_sync < one.replicas),
+    ),
+    (
+        "current_offset",
+        "High watermark of a partition: the offset after its last committed record",
+        lambda one: one.high_watermark,
+    ),
+    (
+        "oldest_offset",
+        "Log start offset of a partition: the offset of its first record",
+        lambda one: one.log_start_offset,
+    ),
+)
+"""The name, HELP text and value of each metric that kafka_exporter has for a partition."""
+
+REPLICA: tuple[tuple[str, str, Callable[[OwnReplica], int]], ...] = (
+    (
+        "kafka_cluster_partition_replicascount",
+        "Replicas of a partition that this broker leads, 0 if it follows",
+        lambda one: one.replicas,
+    ),
+    (
+        "kafka_cluster_partition_underminisr",
+        "1 if this broker leads the partition and its ISR is smaller than min.insync.replicas, else 0",
+        lambda one: int(one.is_under_min_isr),
+    ),
+    (
+        "kafka_cluster_partition_atminisr",
+        "1 if this broker leads the partition and its ISR has exactly min.insync.replicas, else 0",
+        lambda one: int(one.is_at_min_isr),
+    ),
+    ("kafka_log_log_size", "Bytes of record batches of a replica on this broker", lambda one: one.size_bytes),
+)
+"""The name, HELP text and value of each metric that Kafka's JMX exporter has for a replica."""
+
+
 def topic_families(found: TopicsStatistics) -> Iterator[Family]:
     """Yield the metrics of topics and partitions."""
+    topics = found.topics
     for name, documentation, value in TRAFFIC:
         samples = traffic_samples(found, value)
         yield Family(f"kafka_server_brokertopicmetrics_{name}_total", "counter", documentation, samples)
     yield Family(
         "kafka_topic_partitions",
         "gauge",
-        "Partitions of a topic that have a replica on this broker",
-        ((labels(topic=topic.name), topic.partitions) for topic in found.topics),
+        "Partitions of a topic that this broker leads; the active controller adds partitions without a leader",
+        ((labels(topic=topic.name), len(topic.placed)) for topic in topics if topic.placed),
     )
-    yield Family(
-        "kafka_topic_partition_current_offset",
-        "gauge",
-        "High watermark of a partition that this broker leads: the offset after its last committed record",
-        ((text, high_watermark) for text, _, high_watermark in offsets(found)),
-    )
-    yield Family(
-        "kafka_topic_partition_oldest_offset",
-        "gauge",
-        "Log start offset of a partition that this broker leads: the offset of its first record",
-        ((text, log_start_offset) for text, log_start_offset, _ in offsets(found)),
-    )
+    for name, documentation, placed in PLACED:
+        rows = partition_samples(((topic.name, topic.placed) for topic in topics), placed)
+        yield Family(f"kafka_topic_partition_{name}", "gauge", documentation, rows)
+    for name, documentation, replica in REPLICA:
+        rows = partition_samples(((topic.name, topic.replicas) for topic in topics), replica)
+        yield Family(name, "gauge", documentation, rows)
     yield Family(
         "pykbroker_metrics_partitions_omitted",
         "gauge",
@@ -93,14 +141,19 @@ def traffic_samples(found: TopicsStatistics, value: Callable[[TopicTraffic], int
     """Yield (labels, value) of a counter: first the total of all topics, without labels, then each topic."""
     yield "", value(found.total)
     for topic in found.topics:
-        yield labels(topic=topic.name), value(topic.traffic)
+        if topic.traffic is not None:
+            yield f'{{topic="{topic.name}"}}', value(topic.traffic)
 
 
-def offsets(found: TopicsStatistics) -> Iterator[tuple[str, int, int]]:
-    """Yield (labels, log start offset, high watermark) of each partition."""
-    for topic in found.topics:
-        for one in topic.offsets:
-            yield labels(topic=topic.name, partition=one.partition), one.log_start_offset, one.high_watermark
+def partition_samples(
+    topics: Iterable[tuple[str, Iterable[Row]]], value: Callable[[Row], int | None]
+) -> Iterator[tuple[str, int]]:
+    """Yield (labels, value) of each partition that has a value. Names of topics have no character to escape."""
+    for topic, rows in topics:
+        for row in rows:
+            found = value(row)
+            if found is not None:
+                yield f'{{topic="{topic}",partition="{row.partition}"}}', found
 
 
 def group_families(found: GroupsStatistics) -> Iterator[Family]:
@@ -115,13 +168,29 @@ def group_families(found: GroupsStatistics) -> Iterator[Family]:
         "kafka_consumergroup_current_offset",
         "gauge",
         "Committed offset of a group in a partition",
-        ((text, offset) for text, offset, _ in committed(found)),
+        ((text, one.offset) for text, one in committed(found)),
     )
     yield Family(
         "kafka_consumergroup_lag",
         "gauge",
         "Offsets between a group's committed offset and the high watermark of the partition",
-        ((text, lag) for text, _, lag in committed(found) if lag is not None),
+        ((text, one.lag) for text, one in committed(found) if one.lag is not None),
+    )
+    yield Family(
+        "kafka_consumergroup_current_offset_sum",
+        "gauge",
+        "Sum of the committed offsets of a group in all partitions of a topic",
+        ((text, sum(one.offset for one in offsets)) for text, offsets in committed_topics(found)),
+    )
+    yield Family(
+        "kafka_consumergroup_lag_sum",
+        "gauge",
+        "Sum of the lags of a group in all partitions of a topic, if all are known to this broker",
+        (
+            (text, sum(one.lag for one in offsets if one.lag is not None))
+            for text, offsets in committed_topics(found)
+            if all(one.lag is not None for one in offsets)
+        ),
     )
     yield Family(
         "pykbroker_metrics_offsets_omitted",
@@ -131,10 +200,17 @@ def group_families(found: GroupsStatistics) -> Iterator[Family]:
     )
 
 
-def committed(found: GroupsStatistics) -> Iterator[tuple[str, int, int | None]]:
-    """Yield (labels, committed offset, lag) of each partition of each group."""
+def committed(found: GroupsStatistics) -> Iterator[tuple[str, OffsetStatistics]]:
+    """Yield (labels, committed offset) of each partition of each group."""
     for group in found.groups:
         group_id = escaped(group.group_id)
         for one in group.offsets:
-            text = f'{{consumergroup="{group_id}",topic="{escaped(one.topic)}",partition="{one.partition}"}}'
-            yield text, one.offset, one.lag
+            yield f'{{consumergroup="{group_id}",topic="{escaped(one.topic)}",partition="{one.partition}"}}', one
+
+
+def committed_topics(found: GroupsStatistics) -> Iterator[tuple[str, list[OffsetStatistics]]]:
+    """Yield (labels, committed offsets) of each topic of each group."""
+    for group in found.groups:
+        group_id = escaped(group.group_id)
+        for topic, offsets in groupby(group.offsets, lambda one: one.topic):
+            yield f'{{consumergroup="{group_id}",topic="{escaped(topic)}"}}', list(offsets)

@@ -12,7 +12,7 @@ import pytest
 
 from pykbroker.broker.group_statistics import GroupsStatistics, GroupStatistics, OffsetStatistics
 from pykbroker.replica.partition.topic_traffic import TopicTraffic
-from pykbroker.replica.topic_statistics import PartitionOffsets, TopicsStatistics, TopicStatistics
+from pykbroker.replica.topic_statistics import OwnReplica, PlacedPartition, TopicsStatistics, TopicStatistics
 from tests.unit.console.observed import Observed
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +25,7 @@ LABELS = {"job", "instance", "le"}
 @pytest.fixture
 async def exported() -> dict[str, set[str]]:
     """Return the labels of each exported metric."""
-    topic = TopicStatistics("a", TopicTraffic(), 1, (PartitionOffsets(0, 1, 2),))
+    topic = TopicStatistics("a", TopicTraffic(), [PlacedPartition(0, 1, True, 1, 1, 1, 2)], [OwnReplica(0, 9)])
     group = GroupStatistics("g", 1, (OffsetStatistics("a", 0, 1, 1),))
     observer = Observed(
         found_topics=TopicsStatistics(TopicTraffic(), (topic,), 0), found_groups=GroupsStatistics((group,), 0)

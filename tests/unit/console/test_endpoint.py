@@ -12,6 +12,7 @@ import trio
 
 from pykbroker.broker import BrokerStatistics
 from pykbroker.console.endpoint import serve
+from pykbroker.console.text import PORTION_BYTES_MIN
 from tests.unit.console.observed import FOUND, Observed, samples
 
 HEALTHY = msgspec.structs.replace(
@@ -99,7 +100,7 @@ async def test_a_broker_is_ready_while_it_serves_and_has_no_offline_partition() 
 
 
 async def test_a_body_that_needs_several_writes_arrives_whole() -> None:
-    long = "x" * 1_000_000
+    long = "x" * (2 * PORTION_BYTES_MIN)
     found = msgspec.structs.replace(FOUND, directories=(msgspec.structs.replace(FOUND.directories[0], path=long),))
     async with served(Observed(found)) as port:
         _, text = await get(port, "/metrics")

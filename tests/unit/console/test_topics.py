@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.console.exposition import exposition
-from pykbroker.core.replication.following import Following
+from pykbroker.replica.partition.partition import Partition
 from tests.unit.apis.conftest import Client, LocalBroker, batch, fetch_request, serving
 from tests.unit.apis.transactional import TransactionalClient
 from tests.unit.console.observed import Samples, samples
@@ -154,7 +154,6 @@ async def test_a_fetch_with_an_unexpected_error_counts_as_a_failed_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pykbroker.core.errors import ApiError
-    from pykbroker.replica.partition.partition import Partition
 
     def read(*args: object, **options: object) -> Any:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE)
@@ -193,25 +192,37 @@ async def test_totals_include_the_counters_of_deleted_topics(tmp_path: Path) -> 
         assert traffic(found)["messagesin"] == 2
 
 
-async def test_partition_metrics_have_the_offsets_that_list_offsets_returns(tmp_path: Path) -> None:
+async def test_partition_metrics_have_the_offsets_that_list_offsets_returns_and_the_replicas(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 2),)) as local_broker:
-        client = await local_broker.connect()
+        client, data = await local_broker.connect(), batch(b"x", b"y")
         for _ in range(3):
-            await client.produce("a", batch(b"x", b"y"), partition=1)
+            await client.produce("a", data, partition=1)
         found = await scrape(local_broker)
         assert of(found, "kafka_topic_partitions", topic="a") == 2
-        for partition, end in ((0, 0), (1, 6)):
-            labels = {"topic": "a", "partition": partition}
-            assert of(found, "kafka_topic_partition_current_offset", **labels) == end
-            assert of(found, "kafka_topic_partition_oldest_offset", **labels) == 0
+        for partition, batches in ((0, 0), (1, 3)):
+            expected = {
+                "kafka_topic_partition_current_offset": 2 * batches,
+                "kafka_topic_partition_oldest_offset": 0,
+                "kafka_topic_partition_leader": local_broker.serving.node_id,
+                "kafka_topic_partition_leader_is_preferred": 1,
+                "kafka_topic_partition_replicas": 1,
+                "kafka_topic_partition_in_sync_replica": 1,
+                "kafka_topic_partition_under_replicated_partition": 0,
+                "kafka_cluster_partition_replicascount": 1,
+                "kafka_cluster_partition_underminisr": 0,
+                "kafka_cluster_partition_atminisr": 1,
+                "kafka_log_log_size": batches * len(data),
+            }
+            assert {name: of(found, name, topic="a", partition=partition) for name in expected} == expected
 
 
 async def test_group_metrics_have_committed_offsets_and_lags(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 2),), **ONE_COORDINATOR) as local_broker:
+    async with serving(tmp_path, topics=(("a", 3),), **ONE_COORDINATOR) as local_broker:
         client = await local_broker.connect()
         await find_coordinator(client)
         await client.produce("a", batch(b"1", b"2", b"3"), partition=1)
-        await commit(client, 'g"1', ("a", 1, 1), ("a", 0, 7))
+        await client.produce("a", batch(b"1", b"2"), partition=2)
+        await commit(client, 'g"1', ("a", 1, 1), ("a", 0, 7), ("a", 2, 1))
         found = await scrape(local_broker)
         labels = {"consumergroup": 'g"1', "topic": "a"}
         assert of(found, "kafka_consumergroup_members", consumergroup='g"1') == 0
@@ -221,20 +232,31 @@ async def test_group_metrics_have_committed_offsets_and_lags(tmp_path: Path) -> 
         assert of(found, "kafka_consumergroup_lag", **labels, partition=0) == 0, (
             "a committed offset beyond the log end has no lag"
         )
-        assert traffic(found, topic="__consumer_offsets")["messagesin"] == 2
+        assert of(found, "kafka_consumergroup_current_offset_sum", **labels) == 1 + 7 + 1
+        assert of(found, "kafka_consumergroup_lag_sum", **labels) == 2 + 0 + 1
+        assert traffic(found, topic="__consumer_offsets")["messagesin"] == 3
 
 
-async def test_a_group_metric_keeps_the_committed_offset_if_the_lag_is_unknown(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), **ONE_COORDINATOR) as local_broker:
+async def test_a_partition_that_is_offline_has_no_lag_and_its_topic_no_sum_of_lags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, topics=(("a", 2), ("b", 1)), **ONE_COORDINATOR) as local_broker:
         client = await local_broker.connect()
         await find_coordinator(client)
-        await commit(client, "g", ("a", 0, 1))
-        local_broker.serving.observer.parts.replicas.topic("a", b"").partitions[0].resign(Following(1))
-        found = await scrape(local_broker)
-        labels = {"consumergroup": "g", "topic": "a", "partition": 0}
-        assert of(found, "kafka_consumergroup_current_offset", **labels) == 1
-        assert of(found, "kafka_consumergroup_lag", **labels) is None
+        await commit(client, "g", ("a", 0, 1), ("a", 1, 2), ("b", 0, 4))
+        with monkeypatch.context() as damaged:
+            damaged.setattr(Partition, "is_online", property(lambda one: one.key != ("a", 0)))
+            found = await scrape(local_broker)
+        a, b = ({"consumergroup": "g", "topic": topic} for topic in "ab")
+        lags = [of(found, "kafka_consumergroup_lag", **a, partition=partition) for partition in (0, 1)]
+        assert lags == [None, 0]
+        assert [of(found, "kafka_consumergroup_lag_sum", **labels) for labels in (a, b)] == [None, 0]
+        assert of(found, "kafka_consumergroup_current_offset", **a, partition=0) == 1
+        assert [of(found, "kafka_consumergroup_current_offset_sum", **labels) for labels in (a, b)] == [3, 4]
         assert of(found, "kafka_topic_partition_current_offset", topic="a", partition=0) is None
+        assert of(found, "kafka_topic_partition_leader", topic="a", partition=0) == local_broker.serving.node_id
+        sizes = [of(found, "kafka_log_log_size", topic="a", partition=partition) for partition in (0, 1)]
+        assert sizes == [None, 0]
 
 
 async def test_a_transaction_marker_counts_as_one_record(tmp_path: Path) -> None:
