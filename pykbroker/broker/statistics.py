@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pykbroker.broker.parts import Parts
+from pykbroker.core.address import Address
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.core.steps import Steps
 from pykbroker.quorum.statistics import ControllerStatistics
@@ -19,8 +20,10 @@ from pykbroker.world.net import NetStatistics
 
 
 class BrokerStatistics(msgspec.Struct, frozen=True):
-    """The counters of each part, as metrics read them."""
+    """The broker's id and the address that it registered first, and the counters of each part, as metrics read them."""
 
+    node_id: int
+    address: str
     server: ServerStatistics
     fetch_sessions: SessionStatistics
     net: NetStatistics
@@ -36,8 +39,12 @@ def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[Broker
     directories = list[DirectoryStatistics]()
     for directory in parts.directories:
         directories.append((yield from directory.statistics()))
+    node_id = parts.identity.node_id
+    registered = parts.image().cluster.brokers.get(node_id)
     return BrokerStatistics(
-        server=merged([one.statistics() for one in connections]),
+        node_id,
+        "" if registered is None else str(Address(registered.endpoints[0].host, registered.endpoints[0].port)),
+        server=merged([one.statistics() for one in connections], parts.bound),
         fetch_sessions=parts.fetch_sessions.statistics(),
         net=parts.world.net.statistics(),
         directories=tuple(directories),

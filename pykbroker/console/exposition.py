@@ -5,15 +5,20 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from pykbroker.console.metrics import broker_metrics
 from pykbroker.console.observer import Observer
 from pykbroker.console.replication import replication_families
+from pykbroker.console.resources import resource_families
 from pykbroker.console.text import Family, family_text, labels, metric_text, portions
 from pykbroker.console.topics import group_families, topic_families
 from pykbroker.core.version import VERSION
+
+if TYPE_CHECKING:
+    from pykbroker.broker import BrokerStatistics
 
 
 async def exposition(observer: Observer) -> list[bytes]:
@@ -25,7 +30,8 @@ async def exposition(observer: Observer) -> list[bytes]:
     process = ProcessCollector(registry=CollectorRegistry(auto_describe=False)).collect()
     metrics = chain(broker_metrics(found), process)
     families = chain(
-        broker_families(found.controller.brokers),
+        broker_families(found),
+        resource_families(found),
         replication_families(found.replicas, found.controller),
         topic_families(await observer.topics()),
         group_families(await observer.groups()),
@@ -35,12 +41,24 @@ async def exposition(observer: Observer) -> list[bytes]:
     )
 
 
-def broker_families(brokers: int) -> Iterator[Family]:
-    """Yield the metrics with the software versions and with the number of brokers."""
+def broker_families(found: BrokerStatistics) -> Iterator[Family]:
+    """Yield the metrics with the software versions, with the address of this broker, and with the number of brokers."""
     yield Family(
         "pykbroker_build_info",
         "gauge",
         "The constant 1, with the versions of pykbroker and Python",
         [(labels(version=VERSION, python=platform.python_version()), 1)],
     )
-    yield Family("kafka_brokers", "gauge", "Brokers in the cluster", [("", brokers)])
+    yield Family(
+        "kafka_exporter_build_info",
+        "gauge",
+        "The constant 1, with the version of pykbroker, for dashboards that look for kafka_exporter",
+        [(labels(version=VERSION), 1)],
+    )
+    yield Family("kafka_brokers", "gauge", "Brokers in the cluster", [("", found.controller.brokers)])
+    yield Family(
+        "kafka_broker_info",
+        "gauge",
+        "The constant 1, with the id and the address of this broker",
+        [(labels(id=found.node_id, address=found.address), 1)],
+    )

@@ -1,6 +1,7 @@
-"""The families of Prometheus metrics, made from `BrokerStatistics` at each scrape.
+"""The metrics that have names of our own, made from `BrokerStatistics` at each scrape.
 
-Times are seconds, sizes are bytes.
+A fact that Kafka's JMX exporter or kafka_exporter has under a name has that name only. Times are seconds, sizes are
+bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def broker_metrics(found: BrokerStatistics) -> Iterator[Metric]:
     yield from requests(found.server.requests)
     yield from connections(found)
     yield from logs(found)
-    yield from cluster(found)
+    yield from upkeep(found)
 
 
 def requests(routes: Iterable[RouteStatistics]) -> Iterator[Metric]:
@@ -80,7 +81,6 @@ def durations(routes: Iterable[RouteStatistics]) -> HistogramMetricFamily:
 def connections(found: BrokerStatistics) -> Iterator[Metric]:
     """Yield metrics of connections, of buffered requests and responses, and of the event loop."""
     server, sessions, net = found.server, found.fetch_sessions, found.net
-    yield gauge("connections", "Open connections", server.connections_open)
     yield gauge("connections_owed", "Connections whose clients do not read their responses", server.connections_unsent)
     yield gauge(
         "connections_age_seconds", "Sum of the ages of all open connections in seconds", server.connections_age_ns * NS
@@ -132,9 +132,6 @@ def logs(found: BrokerStatistics) -> Iterator[Metric]:
     """Yield metrics of each log directory."""
     labels = ["directory"]
     families: tuple[GaugeMetricFamily | CounterMetricFamily, ...] = (
-        GaugeMetricFamily(
-            "pykbroker_log_directory_up", "1 for a working log directory, 0 for a failed one", labels=labels
-        ),
         GaugeMetricFamily("pykbroker_logs", "Open logs", labels=labels),
         GaugeMetricFamily("pykbroker_log_segments", "Segments of open logs", labels=labels),
         GaugeMetricFamily("pykbroker_log_bytes", "Bytes of record batches on disk", labels=labels),
@@ -143,18 +140,15 @@ def logs(found: BrokerStatistics) -> Iterator[Metric]:
         CounterMetricFamily("pykbroker_log_flushes", "Flushes of logs to disk", labels=labels),
     )
     for one in found.directories:
-        values = (not one.failed, one.logs, one.segments, one.size, one.bytes_in, one.bytes_out, one.flushes)
+        values = (one.logs, one.segments, one.size, one.bytes_in, one.bytes_out, one.flushes)
         for family, value in zip(families, values, strict=True):
             family.add_metric([one.path], value)
     yield from families
 
 
-def cluster(found: BrokerStatistics) -> Iterator[Metric]:
-    """Yield metrics of this broker's partitions and of the cluster."""
-    replicas, controller = found.replicas, found.controller
-    yield gauge("partitions", "Partitions with a replica on this broker", replicas.partitions)
-    yield gauge("partitions_led", "Partitions that this broker leads", replicas.leaders)
-    yield gauge("partitions_offline", "Partitions of this broker whose log is offline", replicas.offline)
+def upkeep(found: BrokerStatistics) -> Iterator[Metric]:
+    """Yield metrics of scrub passes and of the metadata log."""
+    controller = found.controller
     yield counter("scrub_passes", "Completed scrub passes over all logs", found.scrub.passes)
     yield counter("scrub_bytes", "Bytes that scrub passes read", found.scrub.bytes_read)
     yield counter(
@@ -163,9 +157,6 @@ def cluster(found: BrokerStatistics) -> Iterator[Metric]:
     yield gauge(
         "scrub_partitions_left", "Partitions that the current scrub pass has not read", found.scrub.partitions_left
     )
-    yield gauge("cluster_brokers", "Brokers in the cluster", controller.brokers)
-    yield gauge("cluster_topics", "Topics in the cluster", controller.topics)
-    yield gauge("cluster_partitions", "Partitions in the cluster", controller.partitions)
     yield gauge("metadata_epoch", "Leader epoch of the metadata log", controller.epoch)
     yield gauge("metadata_offset", "Offset of the last applied record of the metadata log", controller.offset)
     yield gauge("metadata_changes_waiting", "Metadata changes that are not committed yet", controller.waiting)

@@ -97,7 +97,7 @@ def replication_families(replicas: ReplicaStatistics, controller: ControllerStat
         "kafka_server_replicafetchermanager_maxlag",
         "gauge",
         "The largest number of offsets that a followed partition is behind its leader's high watermark",
-        [(labels(clientid="Replica"), replicas.max_lag)],
+        [(labels(clientId="Replica"), replicas.max_lag)],
     )
     yield Family(
         "kafka_controller_kafkacontroller_activecontrollercount",
@@ -108,3 +108,9 @@ def replication_families(replicas: ReplicaStatistics, controller: ControllerStat
     if controller.duty is not None:
         for name, documentation, count in DUTIES:
             yield Family(f"kafka_controller_kafkacontroller_{name}", "gauge", documentation, [("", count(controller))])
+        yield Family(
+            "kafka_controller_controllerstats_uncleanleaderelections_total",
+            "counter",
+            "Leaders that were elected outside of the ISR since the controller's start, so that records may be lost",
+            [("", controller.duty.unclean_elections)],
+        )

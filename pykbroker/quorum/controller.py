@@ -155,7 +155,7 @@ class Controller:
     def statistics(self) -> ControllerStatistics:
         """Return the current statistics."""
         machine = self._driver.machine
-        duty = ControllerDuty(machine.leaderless_count, machine.unbalanced_count)
+        duty = ControllerDuty(machine.leaderless_count, machine.unbalanced_count, machine.unclean_election_count)
         return ControllerStatistics.of(self.epoch, self.images.current, self._shell.uncommitted, duty)
 
     async def ask(self, request: Request[Rsp], /) -> Rsp:

@@ -11,10 +11,12 @@ class ControllerDuty(msgspec.Struct, frozen=True):
     """Numbers that only the active controller counts, as of its last decision.
 
     `offline_partitions` have no leader. Of `unbalanced_partitions`, the preferred replica is not the leader.
+    `unclean_elections` is the number of leaders that were elected outside of ISR and ELR since the controller's start.
     """
 
     offline_partitions: int
     unbalanced_partitions: int
+    unclean_elections: int
 
 
 class ControllerStatistics(msgspec.Struct, frozen=True):

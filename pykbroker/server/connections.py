@@ -99,7 +99,7 @@ class Connections:
             requests=tuple(map(RouteStatistics.of, routes)),
             requests_waiting=sum(len(connection.replies) for connection in self._open),
             requests_held=self._budget.requests,
-            connections_open=len(self._open),
+            connections_open=Counter(connection.session.listener for connection in self._open),
             connections_unsent=sum(connection.unsent_bytes > 0 for connection in self._open),
             unsent_ns=self._shared.unsent_ns,
             connections_age_ns=sum(ages),

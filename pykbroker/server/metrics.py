@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -65,7 +65,8 @@ class ServerStatistics(msgspec.Struct, frozen=True):
     """The statistics of requests by API and version."""
     requests_waiting: int
     requests_held: int
-    connections_open: int
+    connections_open: Mapping[str, int]
+    """The number of open connections by listener."""
     connections_unsent: int
     """The number of connections whose clients have not read all replies."""
     unsent_ns: int
@@ -84,16 +85,20 @@ class ServerStatistics(msgspec.Struct, frozen=True):
     held_bytes_max: int
 
 
-def merged(parts: Sequence[ServerStatistics]) -> ServerStatistics:
-    """Return the statistics of connections that share one table of APIs but no limits."""
-    if len(parts) == 1:
-        return parts[0]
+def merged(parts: Sequence[ServerStatistics], listeners: Iterable[str]) -> ServerStatistics:
+    """Return the statistics of connections that share one table of APIs but no limits.
+
+    Listeners without connections are counted, too.
+    """
     closed: Counter[ConnectionEnding] = Counter()
+    opened = Counter(dict.fromkeys(listeners, 0))
     for part in parts:
         closed.update(part.connections_closed)
+        opened.update(part.connections_open)
     sums = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
     return ServerStatistics(
         requests=parts[0].requests,
+        connections_open=dict(opened),
         connections_age_ns_max=max(part.connections_age_ns_max for part in parts),
         connections_closed=dict(closed),
         **sums,
@@ -103,6 +108,6 @@ def merged(parts: Sequence[ServerStatistics]) -> ServerStatistics:
 SUMMED = tuple(
     name
     for name in ServerStatistics.__struct_fields__
-    if name not in ("requests", "connections_age_ns_max", "connections_closed")
+    if name not in ("requests", "connections_open", "connections_age_ns_max", "connections_closed")
 )
 """The statistics that are sums over all connections."""

@@ -124,6 +124,8 @@ class NetStatistics(msgspec.Struct, frozen=True):
     step_ns_longest: int
     idle_ns: int
     """The total time in ns that the event loop waited for I/O."""
+    idle_share: float = 1.0
+    """The share of the last 30 to 60 s in which the event loop waited for I/O, from 0 to 1."""
 
 
 class Bound(Protocol):

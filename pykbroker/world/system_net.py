@@ -195,6 +195,7 @@ class SystemNet:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._resume_listeners)
                 nursery.start_soon(self._silence.run)
+                nursery.start_soon(self._watch.run)
                 await self._serve()
         finally:
             trio.lowlevel.remove_instrument(self._watch)

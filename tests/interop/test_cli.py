@@ -278,7 +278,7 @@ def test_prometheus_reads_the_metrics_of_a_broker(start_broker):
     with urlopen(found[1], timeout=SECONDS_MAX) as answer:
         text = answer.read().decode()
     assert re.search(r'^pykbroker_requests_total{api="METADATA",version="\d+"} 1.0$', text, re.MULTILINE)
-    assert "\npykbroker_partitions_led 2.0\n" in text
+    assert "\nkafka_server_replicamanager_leadercount 2\n" in text
     lines = [json.loads(line) for line in broker.stderr.read_text().splitlines()]
     assert {"time", "level", "logger", "message"} == set(lines[0])
     assert broker.stop() == 0

@@ -29,13 +29,28 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
         running.kill()
 
 
-def metrics(cluster: OurCluster, broker: int) -> dict[str, float]:
-    """Return the metrics of a broker that have no labels, and the largest lag as `maxlag`."""
+def scrape(cluster: OurCluster, broker: int) -> str:
+    """Return the text of all metrics of a broker."""
     address = re.findall(r"metrics on (http://[\d.:]+/metrics)", cluster.nodes[broker].output())[-1]
     with urlopen(address, timeout=PATIENCE_S) as answer:
-        text = answer.read().decode()
+        text: str = answer.read().decode()
+    return text
+
+
+def sums(cluster: OurCluster, name: str, *brokers: int) -> dict[str, int]:
+    """Return the sums of a metric over these brokers by topic."""
+    found: dict[str, int] = {}
+    for broker in brokers:
+        for topic, value in re.findall(rf'^{name}{{topic="(\w+)".*}} (\d+)$', scrape(cluster, broker), re.MULTILINE):
+            found[topic] = found.get(topic, 0) + int(value)
+    return found
+
+
+def metrics(cluster: OurCluster, broker: int) -> dict[str, float]:
+    """Return the metrics of a broker that have no labels, and the largest lag as `maxlag`."""
+    text = scrape(cluster, broker)
     found = re.findall(r"^kafka_(\w+) ([\d.e+]+)$", text, re.MULTILINE)
-    (lag,) = re.findall(r'^kafka_server_replicafetchermanager_maxlag\{clientid="Replica"\} (\d+)$', text, re.MULTILINE)
+    (lag,) = re.findall(r'^kafka_server_replicafetchermanager_maxlag\{clientId="Replica"\} (\d+)$', text, re.MULTILINE)
     return {**{name: float(value) for name, value in found}, "maxlag": float(lag)}
 
 
@@ -61,10 +76,16 @@ def test_a_killed_broker_changes_the_metrics_and_its_return_changes_them_back(cl
     eventually(lambda: of(cluster, MANAGER, *states) == [0, 0, 2])  # "two" and one partition of "alone"
     assert of(cluster, CONTROLLER, *duties) == [1, 3, 0, 0, 0]
     eventually(lambda: [metrics(cluster, broker)[ACTIVE] for broker in (1, 2, 3)] == [1, 0, 0])
+    partitions = {"three": 3, "two": 1, "alone": 2}
+    assert sums(cluster, "kafka_topic_partitions", 1, 2, 3) == partitions
+    assert sums(cluster, "kafka_topic_partition_replicas", 1, 2, 3) == {"three": 9, "two": 2, "alone": 2}
     assert f"{CONTROLLER}activebrokercount" not in metrics(cluster, 2)
     cluster.nodes[3].kill()
     eventually(lambda: of(cluster, CONTROLLER, *duties) == [1, 2, 1, 1, 2])
     eventually(lambda: of(cluster, MANAGER, *states) == [4, 1, 4])
+    assert sums(cluster, "kafka_topic_partitions", 1, 2) == partitions, "the controller reports the leaderless one"
+    in_sync = sums(cluster, "kafka_topic_partition_in_sync_replica", 1, 2)
+    assert in_sync == {"three": 6, "two": 1, "alone": 1}
     expands = of(cluster, MANAGER, "isrexpands_total")[0]
     cluster.nodes[3].restart()
     eventually(lambda: of(cluster, MANAGER, "underreplicatedpartitions") == [0])

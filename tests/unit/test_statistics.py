@@ -46,7 +46,7 @@ async def test_requests_bytes_and_partitions_are_counted(tmp_path: Path) -> None
         replicas, controller = found.replicas, found.controller
         assert (replicas.partitions, replicas.leaders, replicas.offline) == (3, 3, 0)
         assert (controller.brokers, controller.topics, controller.partitions, controller.waiting) == (1, 2, 3, 0)
-        assert found.server.connections_open == 1
+        assert found.server.connections_open == {"PLAINTEXT": 1}
         assert found.net.steps > 0
         assert 0 < found.net.step_ns_longest <= found.net.step_ns
         assert found.fetch_sessions.sessions == 0

@@ -149,12 +149,18 @@ class ControllerMachine:
         return len(self._index.unbalanced)
 
     @property
+    def unclean_election_count(self) -> int:
+        """Return the number of leaders that were elected outside of ISR and ELR since `loaded`."""
+        return self._index.unclean_elections
+
+    @property
     def deadline_ms(self) -> float:
         """Return when `tick` must be called: to check sessions, to end what a fence began, or to balance leaders."""
         return self._tasks.deadline_ms(self._sessions.deadline_ms)
 
     def loaded(self, now: Now) -> MetadataOutcome:
         """Begin a session for each unfenced broker, and start the timers."""
+        self._index.unclean_elections = 0  # an earlier process has counted the elections in the log
         self._tasks.activate(self._now(now))
         return Outcome()
 

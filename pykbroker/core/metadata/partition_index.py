@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from pykbroker.core.metadata.image import MetadataImage, PartitionImage
+from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 
 PartitionRef = tuple[bytes, int]
 """The topic id and the index of a partition."""
@@ -19,6 +19,7 @@ class PartitionIndex:
 
     `led[NO_LEADER]` are the partitions without a leader, and `unbalanced` those that another replica than the preferred
     one leads. `leadership_lost` has the offset of the last record that took a leadership from each broker.
+    `unclean_elections` counts the leaders that were elected outside of ISR and ELR.
     """
 
     def __init__(self) -> None:
@@ -27,6 +28,7 @@ class PartitionIndex:
         self.led: dict[int, PartitionRefs] = defaultdict(dict)
         self.unbalanced: PartitionRefs = {}
         self.leadership_lost: dict[int, int] = {}
+        self.unclean_elections = 0
 
     @classmethod
     def of(cls, image: MetadataImage) -> PartitionIndex:
@@ -48,6 +50,8 @@ class PartitionIndex:
                 self.leadership_lost[before] = offset
             if after is not None:
                 self.led[after][ref] = None
+                if old is not None and after != NO_LEADER and after not in old.isr and after not in old.elr:
+                    self.unclean_elections += 1
         if new is None or new.leader == new.replicas[0]:
             self.unbalanced.pop(ref, None)
         else:

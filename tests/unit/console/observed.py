@@ -33,6 +33,8 @@ def histogram(**counts: int) -> tuple[int, ...]:
 
 
 FOUND = BrokerStatistics(
+    node_id=3,
+    address="b3.example:9092",
     server=ServerStatistics(
         requests=(
             RouteStatistics(ApiKey.PRODUCE, 11, 3, 1, 300, 30, 7_000_000, 4_000_000, 0, 0, histogram(at0=1, at3=2)),
@@ -43,7 +45,7 @@ FOUND = BrokerStatistics(
         ),
         requests_waiting=4,
         requests_held=1,
-        connections_open=7,
+        connections_open={"PLAINTEXT": 7, "INTERNAL": 0},
         connections_unsent=3,
         unsent_ns=8_000_000,
         connections_age_ns=9_000_000_000,
@@ -56,14 +58,14 @@ FOUND = BrokerStatistics(
         held_bytes_max=2000,
     ),
     fetch_sessions=SessionStatistics(1, 8, 2),
-    net=NetStatistics(100, 1, 2_000_000_000, 30_000_000, 18_000_000_000),
+    net=NetStatistics(100, 1, 2_000_000_000, 30_000_000, 18_000_000_000, 0.25),
     directories=(
         DirectoryStatistics("/d/a", False, 3, 5, 900, 1000, 400, 2),
         DirectoryStatistics('/d/"b"', True, 0, 0, 0, 0, 0, 0),
     ),
     replicas=ReplicaStatistics(3, 2, 1, 11, 12, 13, 14, 15, 16, 17, 18),
     scrub=ScrubStatistics(2, 12_345, 1, 6),
-    controller=ControllerStatistics(4, 77, 1, 2, 3, 0, 0, ControllerDuty(5, 6)),
+    controller=ControllerStatistics(4, 77, 1, 2, 3, 0, 0, ControllerDuty(5, 6, 7)),
 )
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -52,7 +52,7 @@ async def test_the_endpoint_serves_metrics_to_prometheus() -> None:
         head, body = await ask(port, b"GET /metrics HTTP/1.1\r\n")
         assert head.startswith(b"http/1.1 200")
         assert b"content-type: text/plain; version=" in head
-        assert samples(body.decode())["pykbroker_connections", ()] == 7
+        assert samples(body.decode())["kafka_brokers", ()] == 1
         head, body = await ask(port, b"HEAD /metrics HTTP/1.1\r\n")
         assert (head.startswith(b"http/1.1 200"), body) == (True, b"")
         assert (await ask(port, b"GET /nothing HTTP/1.1\r\n"))[0].startswith(b"http/1.1 404")

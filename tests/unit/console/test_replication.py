@@ -20,16 +20,17 @@ REPLICAS = {
     "failedisrupdates_total": 17,
 }
 CONTROLLER = "kafka_controller_kafkacontroller_"
+UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
 
 
 async def test_each_statistic_of_the_replicas_has_the_name_of_kafkas_replica_manager() -> None:
     found = await Observed().scrape()
     assert {name: found[f"kafka_server_replicamanager_{name}", ()] for name in REPLICAS} == REPLICAS
-    assert found["kafka_server_replicafetchermanager_maxlag", (("clientid", "Replica"),)] == 18
+    assert found["kafka_server_replicafetchermanager_maxlag", (("clientId", "Replica"),)] == 18
 
 
 async def test_the_active_controller_exports_the_state_of_the_cluster() -> None:
-    controller = replace(FOUND.controller, brokers=3, fenced_brokers=1, duty=ControllerDuty(5, 6))
+    controller = replace(FOUND.controller, brokers=3, fenced_brokers=1, duty=ControllerDuty(5, 6, 7))
     found = await Observed(replace(FOUND, controller=controller)).scrape()
     exported = {name.removeprefix(CONTROLLER): value for (name, _), value in found.items() if CONTROLLER in name}
     assert exported == {
@@ -41,9 +42,11 @@ async def test_the_active_controller_exports_the_state_of_the_cluster() -> None:
         "offlinepartitionscount": 5,
         "preferredreplicaimbalancecount": 6,
     }
+    assert found[UNCLEAN, ()] == 7
 
 
 async def test_other_brokers_export_only_that_they_are_not_the_active_controller() -> None:
     found = await Observed(replace(FOUND, controller=replace(FOUND.controller, duty=None))).scrape()
     exported = {name.removeprefix(CONTROLLER): value for (name, _), value in found.items() if CONTROLLER in name}
     assert exported == {"activecontrollercount": 0}
+    assert (UNCLEAN, ()) not in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from pykbroker.world.loop_watch import LoopWatch
+from pykbroker.world.loop_watch import WINDOW_S, LoopWatch
 from pykbroker.world.net import STEP_NS_SLOW, NetStatistics
 
 
@@ -25,7 +25,30 @@ def test_steps_and_waits_are_timed_separately() -> None:
         watch.before_io_wait(0)
         clock.now += waited
         watch.after_io_wait(0)
-    assert watch.statistics() == NetStatistics(4, 1, 2 * STEP_NS_SLOW + 7, STEP_NS_SLOW + 1, 108)
+    step_ns = 2 * STEP_NS_SLOW + 7
+    assert watch.statistics() == NetStatistics(4, 1, step_ns, STEP_NS_SLOW + 1, 108, 108 / (108 + step_ns))
+
+
+async def test_the_idle_share_is_that_of_the_last_two_windows(autojump_clock: trio.testing.MockClock) -> None:
+    clock = Clock()
+    watch = LoopWatch(clock)
+
+    def work(worked: int, waited: int) -> None:
+        clock.now += worked
+        watch.before_io_wait(0)
+        clock.now += waited
+        watch.after_io_wait(0)
+
+    shares = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.run)
+        await trio.sleep(WINDOW_S / 2)
+        for worked, waited in ((100, 0), (0, 300), (50, 50), (0, 0), (0, 0)):
+            work(worked, waited)
+            shares.append(watch.statistics().idle_share)
+            await trio.sleep(WINDOW_S)
+        nursery.cancel_scope.cancel()
+    assert shares == [0, 0.75, 350 / 400, 0.5, 1]
 
 
 async def test_steps_include_the_work_of_all_tasks_until_the_instrument_is_removed(

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import RECORDS_MAX
 from pykbroker.core.metadata.image import NO_LEADER
+from pykbroker.core.now import Now
 from tests.unit.core.metadata.harness import NOW_MS, ControllerHarness, topic
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -254,6 +255,9 @@ def test_an_unclean_election_takes_place_only_if_it_is_enabled() -> None:
     topics = harness.freeze().image.topics
     assert topics.by_name["safe"].partitions[0].leader == NO_LEADER
     assert (topics.by_name["loose"].partitions[0].leader, topics.by_name["loose"].partitions[0].recovering) == (2, True)
+    assert harness.machine.unclean_election_count == 1
+    harness.machine.loaded(Now(harness.now_ms, NOW_MS))
+    assert harness.machine.unclean_election_count == 0, "a start counts no elections of the log"
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
