@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 import trio
 
@@ -21,7 +19,7 @@ GROUPS_S_MAX = 2
 OFFSETS_A_STEP = 16
 
 
-class OffsetStatistics(NamedTuple):
+class OffsetStatistics(msgspec.Struct, frozen=True, gc=False):
     """A committed offset. `lag` is None if this broker has no replica in the ISR of the partition."""
 
     topic: str
@@ -30,7 +28,7 @@ class OffsetStatistics(NamedTuple):
     lag: int | None
 
 
-class GroupStatistics(msgspec.Struct, frozen=True):
+class GroupStatistics(msgspec.Struct, frozen=True, gc=False):
     """A group with the number of its members, and its committed offsets."""
 
     group_id: str

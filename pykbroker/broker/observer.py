@@ -27,15 +27,10 @@ class BrokerObserver(msgspec.Struct, frozen=True):
         """Return the current counters of the whole broker."""
         return await self.in_slices(statistics(self.parts, self.connections))
 
-    async def topics(self) -> TopicsStatistics:
-        """Return the statistics of at most `pykbroker.metrics.partitions.max` partitions.
-
-        The active controller reports partitions without a leader.
-        """
-        parts = self.parts
-        duty = parts.quorum.statistics().duty
-        leaderless = duty is not None and duty.offline_partitions > 0
-        return await self.in_slices(topics_statistics(parts.replicas, self._partitions_max, with_leaderless=leaderless))
+    async def topics(self, *, with_leaderless: bool) -> TopicsStatistics:
+        """Return the statistics of at most `pykbroker.metrics.partitions.max` partitions."""
+        steps = topics_statistics(self.parts.replicas, self._partitions_max, with_leaderless=with_leaderless)
+        return await self.in_slices(steps)
 
     async def groups(self) -> GroupsStatistics:
         """Return the groups with at most `pykbroker.metrics.partitions.max` committed offsets."""

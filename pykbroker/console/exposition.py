@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, ProcessCollector
-
 from pykbroker.console.metrics import broker_metrics
 from pykbroker.console.observer import Observer
 from pykbroker.console.replication import replication_families
-from pykbroker.console.resources import resource_families
+from pykbroker.console.resources import process_text, resource_families
 from pykbroker.console.text import Family, family_text, labels, metric_text, portions
 from pykbroker.console.topics import group_families, topic_families
 from pykbroker.core.version import VERSION
+from pykbroker.world.system_off_loop import SystemOffLoop
 
 if TYPE_CHECKING:
     from pykbroker.broker import BrokerStatistics
@@ -27,18 +26,18 @@ async def exposition(observer: Observer) -> list[bytes]:
     The text comes in portions.
     """
     found = await observer.statistics()
-    process = ProcessCollector(registry=CollectorRegistry(auto_describe=False)).collect()
-    metrics = chain(broker_metrics(found), process)
+    duty = found.controller.duty
+    topics = await observer.topics(with_leaderless=duty is not None and duty.offline_partitions > 0)
+    process = await SystemOffLoop()(process_text)
+    texts = chain([process], map(metric_text, broker_metrics(found)))
     families = chain(
         broker_families(found),
         resource_families(found),
         replication_families(found.replicas, found.controller),
-        topic_families(await observer.topics()),
+        topic_families(topics),
         group_families(await observer.groups()),
     )
-    return await observer.in_slices(
-        portions(chain(map(metric_text, metrics), chain.from_iterable(map(family_text, families))))
-    )
+    return await observer.in_slices(portions(chain(texts, chain.from_iterable(map(family_text, families)))))
 
 
 def broker_families(found: BrokerStatistics) -> Iterator[Family]:

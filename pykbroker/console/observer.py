@@ -20,8 +20,11 @@ class Observer(Protocol):
     async def statistics(self) -> BrokerStatistics:
         """Return the current statistics of the broker."""
 
-    async def topics(self) -> TopicsStatistics:
-        """Return the statistics of the topics and partitions that this broker reports."""
+    async def topics(self, *, with_leaderless: bool) -> TopicsStatistics:
+        """Return the statistics of topics, and of the partitions that this broker leads.
+
+        `with_leaderless` adds all partitions of the cluster that have no leader, which one node has to report.
+        """
 
     async def groups(self) -> GroupsStatistics:
         """Return the members and offsets of the groups on this broker."""

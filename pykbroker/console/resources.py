@@ -1,11 +1,14 @@
-"""The event loop, the connections, the log directories and the devices, with the names of Kafka's JMX exporter."""
+"""The event loop, connections, log directories and devices, with the names of Kafka's JMX exporter, and the process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from pykbroker.console.text import Family, labels
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from pykbroker.console.text import Family, family_text, labels, metric_text
 from pykbroker.world.process_io import storage_bytes
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ IDLE = (
 
 
 def resource_families(found: BrokerStatistics) -> Iterator[Family]:
-    """Yield the idle share of the event loop, the connections by listener, the failed log directories, and the I/O."""
+    """Yield the idle share of the event loop, the connections by listener, and the failed log directories."""
     for name, documentation in IDLE:
         yield Family(name, "gauge", documentation, [("", found.net.idle_share)])
     yield Family(
@@ -49,6 +52,19 @@ def resource_families(found: BrokerStatistics) -> Iterator[Family]:
         "1 for a log directory that has failed, else 0",
         [(labels(logDirectory=one.path), int(one.failed)) for one in found.directories],
     )
+
+
+def process_text() -> str:
+    """Return the metrics of the process in Prometheus' text format. Call it off the event loop.
+
+    With 10,000 open files, listing them takes 10 ms.
+    """
+    process = ProcessCollector(registry=CollectorRegistry(auto_describe=False)).collect()
+    return "".join([*map(metric_text, process), *chain.from_iterable(map(family_text, storage_families()))])
+
+
+def storage_families() -> Iterator[Family]:
+    """Yield the bytes that the process moves from and to devices, where the system counts them."""
     moved = storage_bytes()
     if moved is not None:
         for verb, documentation, value in (

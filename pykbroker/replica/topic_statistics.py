@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +16,7 @@ from pykbroker.replica.replicas import Replicas, TopicReplicas
 PARTITIONS_A_STEP = 16
 
 
-class PlacedPartition(NamedTuple):
+class PlacedPartition(msgspec.Struct, frozen=True, gc=False):
     """A partition of the committed metadata: its leader, or NO_LEADER, and its numbers of replicas.
 
     The offsets are None unless this broker leads the partition and can serve it.
@@ -32,7 +31,7 @@ class PlacedPartition(NamedTuple):
     high_watermark: int | None = None
 
 
-class OwnReplica(NamedTuple):
+class OwnReplica(msgspec.Struct, frozen=True, gc=False):
     """A replica on this broker whose log can be served. As in Kafka, only a leader counts `replicas` and the ISR.
 
     `size_bytes` is the size of all batches on disk.
@@ -45,7 +44,7 @@ class OwnReplica(NamedTuple):
     is_at_min_isr: bool = False
 
 
-class TopicStatistics(msgspec.Struct, frozen=True):
+class TopicStatistics(msgspec.Struct, frozen=True, gc=False):
     """A topic: the partitions that this broker reports, its replicas on this broker, and their counters.
 
     `traffic` is None if no replica of the topic is on this broker.

@@ -87,11 +87,13 @@ class Observed:
     found: BrokerStatistics = FOUND
     found_topics: TopicsStatistics = dataclasses.field(default_factory=lambda: TopicsStatistics(TopicTraffic(), (), 0))
     found_groups: GroupsStatistics = dataclasses.field(default_factory=lambda: GroupsStatistics((), 0))
+    asked_for_leaderless: bool | None = None
 
     async def statistics(self) -> BrokerStatistics:
         return self.found
 
-    async def topics(self) -> TopicsStatistics:
+    async def topics(self, *, with_leaderless: bool) -> TopicsStatistics:
+        self.asked_for_leaderless = with_leaderless
         return self.found_topics
 
     async def groups(self) -> GroupsStatistics:

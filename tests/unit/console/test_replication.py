@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from pykbroker.quorum.statistics import ControllerDuty
@@ -50,3 +51,14 @@ async def test_other_brokers_export_only_that_they_are_not_the_active_controller
     exported = {name.removeprefix(CONTROLLER): value for (name, _), value in found.items() if CONTROLLER in name}
     assert exported == {"activecontrollercount": 0}
     assert (UNCLEAN, ()) not in found
+
+
+@pytest.mark.parametrize(
+    ("duty", "asked"), [(None, False), (ControllerDuty(0, 6, 7), False), (ControllerDuty(1, 6, 7), True)]
+)
+async def test_only_the_active_controller_looks_for_partitions_without_a_leader_if_there_are_any(
+    duty: ControllerDuty | None, *, asked: bool
+) -> None:
+    observer = Observed(replace(FOUND, controller=replace(FOUND.controller, duty=duty)))
+    await observer.scrape()
+    assert observer.asked_for_leaderless is asked
