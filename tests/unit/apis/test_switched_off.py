@@ -9,7 +9,8 @@ import pytest
 
 from pykbroker.apis.security.create_acls import CreateAcls
 from pykbroker.apis.security.delete_acls import DeleteAcls
-from tests.unit.apis.conftest import Client
+from pykbroker.server.strangers import SASL
+from tests.unit.apis.conftest import Client, LocalBroker
 from wire.api import APIS, ApiKey
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
@@ -97,6 +98,16 @@ async def test_every_version_of_a_disabled_api_is_answered(
 ) -> None:
     assert await client.call(request_, version) == response
     assert (await client.fetch("a", 0)).error_code == 0  # The connection must still be usable.
+
+
+async def test_a_client_that_asks_for_sasl_is_logged_once_with_the_setting_to_change(
+    local_broker: LocalBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):  # a client that is refused connects again
+        await (await local_broker.connect()).call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    (line,) = [record.getMessage() for record in caplog.records if "SASL" in record.getMessage()]
+    assert line.endswith(f" is no client of this listener: {SASL}")
+    assert "set security.protocol=PLAINTEXT" in line
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
