@@ -5,10 +5,12 @@ Each method imports its own messages, because a command uses one or two of them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.client.connection import BrokerConnection
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
@@ -115,7 +117,8 @@ class Admin:
         from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
-        answer = await self.connection.ask(DescribeConfigsRequest(resources=[resource]))
+        async with self._broker_of(resource_type, name) as connection:
+            answer = await connection.ask(DescribeConfigsRequest(resources=[resource]))
         for result in answer.results:
             check(result.error_code, result.error_message or f"Configs of '{name}'")
         return sorted((each for result in answer.results for each in result.configs), key=lambda each: each.name)
@@ -128,9 +131,22 @@ class Admin:
 
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=list(changes))
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        answer = await self.connection.ask(request)
+        async with self._broker_of(resource_type, name) as connection:
+            answer = await connection.ask(request)
         for result in answer.responses:
             check(result.error_code, result.error_message)
+
+    @asynccontextmanager
+    async def _broker_of(self, resource_type: int, name: str) -> AsyncIterator[BrokerConnection]:
+        """Yield the connection to the broker that is the resource. For other resources, any broker will do."""
+        from pykbroker.client.brokers import Brokers
+
+        brokers = Brokers(self)
+        try:
+            of_one = name and resource_type in (ConfigResource.BROKER, ConfigResource.BROKER_LOGGER)
+            yield await brokers.of(int(name)) if of_one else self.connection
+        finally:
+            brokers.close()
 
     async def log_dirs(self) -> list[DescribeLogDirsResult]:
         """Return the broker's log directories and their partitions. A failed log directory has an error code."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pykbroker.client.admin import Admin
 from pykbroker.client.connection import BrokerConnection
+from pykbroker.core.errors import ApiError
+from wire.error_codes import ErrorCode
 from wire.messages.metadata import MetadataRequest
 
 
@@ -24,6 +26,17 @@ class Brokers:
             broker.node_id: await self.connection(broker.host, broker.port, alone=len(answer.brokers) == 1)
             for broker in sorted(answer.brokers, key=lambda broker: broker.node_id)
         }
+
+    async def of(self, node_id: int) -> BrokerConnection:
+        """Return a connection to one broker. Raise ApiError BROKER_NOT_AVAILABLE if the cluster has no such broker."""
+        answer = await self._connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        if node_id not in addresses:
+            raise ApiError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"there is no broker {node_id}: the brokers that run are {', '.join(map(str, sorted(addresses)))}",
+            )
+        return await self.connection(*addresses[node_id], alone=len(addresses) == 1)
 
     async def connection(self, host: str, port: int, *, alone: bool) -> BrokerConnection:
         """Return a connection to this broker. `alone` is true if the cluster has no other broker."""

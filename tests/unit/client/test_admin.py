@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pykbroker.client.admin import Admin
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
@@ -19,7 +20,13 @@ from wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 
 class Broker:
@@ -116,12 +123,46 @@ async def test_configs_are_sorted_by_name() -> None:
         await admin(broker).configs(2, "a")
 
 
+class Member(Broker):
+    """A broker of a cluster, which also answers Metadata, and whose connection can be closed."""
+
+    closed = False
+
+    async def ask(self, request: Request[Any], version: int | None = None) -> Response:
+        if isinstance(request, MetadataRequest):
+            return MetadataResponse(brokers=[MetadataResponseBroker(one, f"b{one}", 9092) for one in (1, 2)])
+        return await super().ask(request, version)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("kind", [ConfigResource.BROKER, ConfigResource.BROKER_LOGGER])
+async def test_the_configs_and_log_levels_of_a_broker_are_asked_from_that_broker(kind: ConfigResource) -> None:
+    first, second = (Member(DescribeConfigsResponse(results=[])) for _ in range(2))
+
+    async def connect(host: str, port: int) -> Any:
+        assert (host, port) == ("b2", 9092)
+        return second
+
+    client = Admin(first, connect)  # type: ignore[arg-type]
+    await client.configs(kind, "2")
+    assert (first.asked, second.asked.resources[0].resource_name, second.closed) == (None, "2", True)
+    second.answer = IncrementalAlterConfigsResponse(responses=[])
+    await client.alter_configs(kind, "2", [])
+    assert (first.asked, second.asked.resources[0].resource_name) == (None, "2")
+    with pytest.raises(ApiError, match="there is no broker 7: the brokers that run are 1, 2"):
+        await client.configs(kind, "7")
+    await client.configs(ConfigResource.TOPIC, "a")
+    assert first.asked.resources[0].resource_name == "a"
+
+
 async def test_a_refused_alteration_raises_the_brokers_error_message() -> None:
     broker = Broker(IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse()]))
     change = AlterableConfig("retention.ms", 0, "5")
-    await admin(broker).alter_configs(4, "1", [change], validate_only=True)
+    await admin(broker).alter_configs(4, "", [change], validate_only=True)
     (asked,) = broker.asked.resources
-    assert (asked.resource_type, asked.resource_name, asked.configs) == (4, "1", [change])
+    assert (asked.resource_type, asked.resource_name, asked.configs) == (4, "", [change])
     assert broker.asked.validate_only
     broker.answer = IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(40, "Not a number.")])
     with pytest.raises(ApiError, match=r"Not a number\. \(INVALID_CONFIG\)"):
