@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
 
-kind_argument = click.argument("kind", type=click.Choice(["topic", "broker"]))
+LOGGER = "broker-logger"
+
+kind_argument = click.argument("kind", type=click.Choice(["topic", "broker", LOGGER]))
 
 
 def resource_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -33,7 +35,7 @@ name_argument = click.argument("name", default="", shell_complete=resource_names
 
 @click.group()
 def configs() -> None:
-    """Describe and alter the configs of topics and brokers."""
+    """Describe and alter the configs of topics and brokers, and the log levels of brokers."""
 
 
 @configs.command()
@@ -45,7 +47,8 @@ def configs() -> None:
 def describe(kind: str, name: str, everything: bool, as_json: bool, bootstrap: Sequence[Address]) -> None:
     """Describe the configs of a topic, or of a broker by its id.
 
-    `broker` without an id describes the dynamic defaults of all brokers.
+    `broker` without an id describes the dynamic defaults of all brokers. `broker-logger` with the id of a broker lists
+    its loggers and their levels.
     """
     from pykbroker.core.config.entries import Source
 
@@ -85,11 +88,14 @@ def alter(
 ) -> None:
     """Alter configs of a topic, or of a broker by its id. If one change is invalid, no change is made.
 
-    `broker` without an id alters the dynamic defaults of all brokers.
+    `broker` without an id alters the dynamic defaults of all brokers. `broker-logger` with the id of a broker alters
+    the levels of its loggers until it stops: --set pykbroker.server=DEBUG, and --delete pykbroker.server to undo it.
     """
     from wire.messages.incremental_alter_configs import AlterableConfig
 
     check_names(kind, [key for key, _ in (*values, *added, *taken)])
+    if kind == LOGGER:
+        values = [(key, level(value)) for key, value in values]
     changes: list[AlterableConfig] = [AlterableConfig(key, DELETE, None) for key in deleted]
     for operation, pairs in ((SET, values), (APPEND, added), (SUBTRACT, taken)):
         changes += [AlterableConfig(key, operation, value) for key, value in pairs]
@@ -100,33 +106,44 @@ def alter(
         await admin.alter_configs(resource(kind, name), name, changes, validate_only=dry_run)
         count = "1 change" if len(changes) == 1 else f"{len(changes)} changes"
         owner = f"{kind} {name}" if name else "all brokers"
-        click.echo(f"{count} to the configs of {owner}: " + ("valid, but not made." if dry_run else "made."))
+        what = "levels" if kind == LOGGER else "configs"
+        click.echo(f"{count} to the {what} of {owner}: " + ("valid, but not made." if dry_run else "made."))
 
     ask(bootstrap, work)
 
 
 def resource(kind: str, name: str) -> int:
-    """Return the `ConfigResource` of a kind. click.UsageError: a topic has no name, or a broker's id is no number."""
+    """Return the `ConfigResource` of a kind.
+
+    click.UsageError: the name of a topic or the id of a broker is missing, or a broker's id is no number.
+    """
     from pykbroker.core.config.resource import ConfigResource
 
     if kind == "topic" and not name:
         raise click.UsageError("the name of the topic is missing")
-    if kind == "broker" and name and not (name.isascii() and name.isdigit()):
+    if kind == LOGGER and not name:
+        raise click.UsageError("the id of the broker is missing: each broker has its own log levels")
+    if kind != "topic" and name and not (name.isascii() and name.isdigit()):
         raise click.UsageError(f"{name!r} is not a broker id, which is a number")
-    return ConfigResource[kind.upper()]
+    return ConfigResource[kind.replace("-", "_").upper()]
+
+
+def level(value: str) -> str:
+    """Return Kafka's name of a log level, which may also be one of `pykbroker start --log-level`."""
+    return "WARN" if value.upper() == "WARNING" else value.upper()
 
 
 def check_names(kind: str, names: Iterable[str]) -> None:
     """Check the names of configs. click.UsageError: Kafka has no such config; the message suggests the nearest name.
 
-    A broker would accept the name as the config of a plugin, without any warning.
+    A broker would accept the name as the config of a plugin, without any warning. It refuses unknown loggers itself.
     """
     from pykbroker.core.config.config import known
     from pykbroker.core.config.names import nearest
     from pykbroker.core.config.table import BROKER, TOPIC
 
     table = TOPIC if kind == "topic" else BROKER
-    for name in names:
+    for name in names if kind != LOGGER else ():
         if name not in table and not (kind == "broker" and known(name)):
             raise click.UsageError(f"there is no {kind} config {name}{nearest(name, table)}")
 

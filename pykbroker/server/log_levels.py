@@ -24,11 +24,10 @@ NAMES = {level: name for name, level in LEVELS.items()}
 
 
 def logger_levels() -> Iterator[tuple[str, str]]:
-    """Yield (name, effective level) of each logger, the root logger first."""
-    for logger in (logging.root, *logging.root.manager.loggerDict.values()):
-        if isinstance(logger, logging.Logger):
-            level = logger.getEffectiveLevel()
-            yield logger.name, NAMES.get(level) or logging.getLevelName(level)
+    """Yield (name, effective level) of each logger and of each package of loggers, the root logger first."""
+    for logger in (logging.root, *map(logging.getLogger, list(logging.root.manager.loggerDict))):
+        level = logger.getEffectiveLevel()
+        yield logger.name, NAMES.get(level) or logging.getLevelName(level)
 
 
 def alter_levels(resource: AlterConfigsResource, node_id: int, *, validate_only: bool) -> None:

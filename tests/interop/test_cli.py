@@ -267,6 +267,18 @@ def test_configs_are_changed_all_or_none(shared_broker):
     assert run(*everywhere, "--delete", "log.retention.ms").returncode == 0
 
 
+def test_log_levels_change_while_a_broker_runs(shared_broker):
+    there = ("--bootstrap", shared_broker.address)
+    alter, describe = (("configs", word, "broker-logger", "1", *there) for word in ("alter", "describe"))
+    assert run(*alter, "--set", "pykbroker.replica=debug").returncode == 0
+    assert re.search(r"^pykbroker.replica +DEBUG +dynamic broker logger$", run(*describe).stdout, re.MULTILINE)
+    assert run(*alter, "--delete", "pykbroker.replica").returncode == 0
+    refused = run(*alter, "--set", "no.such=DEBUG")
+    assert "Logger no.such does not exist!" in refused.stderr
+    elsewhere = run("configs", "describe", "broker-logger", "7", *there)
+    assert "there is no broker 7: the brokers that run are 1" in elsewhere.stderr
+
+
 def test_prometheus_reads_the_metrics_of_a_broker(start_broker):
     broker = start_broker("--memory", "--topic", "a:2", "--console", "127.0.0.1:0", "--log-format", "json")
     assert run("topics", "list", "--bootstrap", broker.address).returncode == 0

@@ -87,6 +87,15 @@ def test_alter_sends_all_changes_in_one_request(admin: FakeAdmin) -> None:
     ]
 
 
+def test_log_levels_are_set_by_kafkas_names_or_those_of_the_start_option(admin: FakeAdmin) -> None:
+    words = "--set", "pykbroker.server=debug", "--set", "root=Warning", "--delete", "pykbroker.quorum"
+    result = run("alter", "broker-logger", "1", *words)
+    assert result.stdout == "3 changes to the levels of broker-logger 1: made.\n"
+    assert run("describe", "broker-logger", "1").exit_code == 0
+    changes = [("pykbroker.quorum", 1, None), ("pykbroker.server", 0, "DEBUG"), ("root", 0, "WARN")]
+    assert admin.asked == [(8, "1", changes, False), (8, "1")]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -97,6 +106,8 @@ def test_alter_sends_all_changes_in_one_request(admin: FakeAdmin) -> None:
         (["alter", "broker", "one", "--delete", "x"], "not a broker id"),
         (["describe", "topic"], "name of the topic is missing"),
         (["describe", "brokers", "1"], "'topic', 'broker'"),
+        (["alter", "broker-logger", "--set", "root=DEBUG"], "the id of the broker is missing"),
+        (["describe", "broker-logger", "one"], "not a broker id"),
         (["describe", "topic", "a", "--al"], "--all"),
     ],
 )

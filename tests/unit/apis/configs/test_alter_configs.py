@@ -14,6 +14,7 @@ from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.security.operation import Operation
+from pykbroker.server.log_levels import TRACE
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
 from wire.error_codes import ErrorCode
@@ -256,6 +257,17 @@ async def test_the_level_of_a_logger_is_set_and_unset(client: Client, logger: lo
     assert logger.level == logging.CRITICAL
     assert await alter(client, (BROKER_LOGGER, "1", {logger.name: None})) == [ErrorCode.NONE]
     assert logger.level == logging.NOTSET
+
+
+async def test_a_package_without_a_logger_of_its_own_has_a_level_for_all_of_its_loggers(client: Client) -> None:
+    package = "pykbroker.test_alter_configs_package"
+    module = logging.getLogger(f"{package}.module")
+    before = await described_value(client, BROKER_LOGGER, "1", package)
+    assert before == await described_value(client, BROKER_LOGGER, "1", "root")
+    assert await alter(client, (BROKER_LOGGER, "1", {package: "TRACE"})) == [ErrorCode.NONE]
+    assert module.getEffectiveLevel() == TRACE
+    assert await alter(client, (BROKER_LOGGER, "1", {package: None})) == [ErrorCode.NONE]
+    assert await described_value(client, BROKER_LOGGER, "1", package) == before
 
 
 @pytest.mark.parametrize(
