@@ -12,7 +12,7 @@ def refusal() -> str:
         needed, found = (".".join(map(str, version[:2])) for version in (PYTHON_MIN, sys.version_info))
         return "pykbroker needs Python {} or newer, and {} is {}".format(needed, sys.executable, found)  # noqa: UP032
     if sys.platform == "win32":
-        return "pykbroker runs on Linux and macOS; on Windows, run it in WSL"
+        return "pykbroker runs on Linux, and untested on macOS; on Windows, run it in WSL"
     if not __debug__:
         return "pykbroker checks itself with assert and does not run without: leave out python -O and PYTHONOPTIMIZE"
     return ""

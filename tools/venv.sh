@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Defines `use_venv run` and `use_venv test` for the tools that source this file. Both create .venv, or refresh it if
-# pyproject.toml, constraints.txt or tools/requirements.txt has changed; otherwise they only compare these files. `run`
+# pyproject.toml, hatch_build.py, constraints.txt or tools/requirements.txt has changed; otherwise they only compare them. `run`
 # installs the packages that the broker needs, `test` also those of tests and checks. Afterwards .venv is first in PATH,
 # and the root of the repository is the current directory.
 
@@ -27,7 +27,7 @@ make_venv() {
     fi
 }
 
-describe_needs() { cat pyproject.toml constraints.txt tools/requirements.txt; }
+describe_needs() { cat pyproject.toml hatch_build.py constraints.txt tools/requirements.txt; }
 
 is_current() { [ -x .venv/bin/python ] && describe_needs | cmp -s - ".venv/made-for-$1"; }
 

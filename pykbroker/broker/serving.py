@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import trio
 
 from pykbroker.broker.address import bind
@@ -9,11 +11,14 @@ from pykbroker.broker.lifecycle import Broker
 from pykbroker.broker.parts import open_parts
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import StartError
+from pykbroker.core.name_pattern import has_engine
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.server.host_names import HostNames
 from pykbroker.server.limits import overrides
 from pykbroker.world.system import system_world
 from pykbroker.world.world import World
+
+logger = logging.getLogger(__name__)
 
 
 async def serve(
@@ -24,6 +29,11 @@ async def serve(
     `world` is the real machine by default. Raise StartError if the broker cannot start.
     """
     world = world or system_world(settings.data_dirs, durable=not settings.memory)
+    if not has_engine():
+        logger.warning(
+            "google-re2 is not installed: consumers that subscribe to a regular expression in the protocol of KIP-848,"
+            " and ListTransactions with one, are refused with INVALID_REGULAR_EXPRESSION"
+        )
     stop = trio.Event() if stop is None else stop
     if settings.has_other_nodes:
         await serve_in_cluster(settings, ready, world, stop)

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 from pykbroker.core.errors import ApiError
@@ -114,14 +115,19 @@ class NamePattern:
 
 @lru_cache(PATTERNS_MAX)
 def compiled(pattern: str) -> NamePattern:
-    """Return the compiled pattern. Raise ApiError INVALID_REGULAR_EXPRESSION if it is invalid or too large."""
+    """Return the compiled pattern.
+
+    Raise ApiError INVALID_REGULAR_EXPRESSION if it is invalid or too large, and for every pattern without RE2.
+    """
     if len(pattern) > PATTERN_CHARS_MAX:
         raise refused(pattern[:PATTERN_CHARS_MAX], f"longer than {PATTERN_CHARS_MAX} characters")
     if unicode_classes(pattern) > UNICODE_CLASSES_MAX:
         raise refused(pattern, f"more than {UNICODE_CLASSES_MAX} Unicode classes")
     if repeats(pattern) > REPEATS_MAX:
         raise refused(pattern, "too large")
-    re2: Any = import_module("re2")  # costs 5 ms, so only a broker that needs patterns imports it
+    re2 = engine()
+    if re2 is None:
+        raise refused(pattern, "the broker lacks the package google-re2")
     options = re2.Options()
     options.max_mem, options.log_errors, options.never_capture = PROGRAM_BYTES_MAX, False, True
     try:
@@ -132,6 +138,23 @@ def compiled(pattern: str) -> NamePattern:
         re2.purge()  # RE2's own cache would keep 128 patterns
     check_like_re2j(pattern)
     return NamePattern(regexp)
+
+
+def has_engine() -> bool:
+    """Whether RE2 seems to be installed. This imports nothing."""
+    return find_spec("re2") is not None
+
+
+def engine() -> Any | None:
+    """Return the module of google-re2, or None where it is not installed, as on systems that have no wheel of it.
+
+    The import costs 5 ms, so only a broker that needs patterns calls this.
+    """
+    try:
+        re2 = import_module("re2")
+    except ImportError:
+        return None
+    return re2 if hasattr(re2, "Options") else None  # pyre2 has a module of the same name, without bounds of memory
 
 
 def compile_steps(pattern: str) -> int:

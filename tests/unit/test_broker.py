@@ -249,3 +249,16 @@ async def test_a_broker_stops_when_the_log_directory_of_its_metadata_fails(
     with pytest.RaisesGroup(expected, flatten_subgroups=True):
         async with losing_one(paths[0], paths, monkeypatch):
             await trio.sleep_forever()
+
+
+async def test_a_broker_without_re2_serves_and_says_what_it_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pykbroker.core.name_pattern.find_spec", lambda name: None)
+    async with serving(tmp_path):
+        (sentence,) = [line for line in caplog.messages if "google-re2" in line]
+    assert sentence.endswith("are refused with INVALID_REGULAR_EXPRESSION")
+    caplog.clear()
+    monkeypatch.undo()
+    async with serving(tmp_path):
+        assert "google-re2" not in caplog.text

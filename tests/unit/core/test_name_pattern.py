@@ -160,6 +160,17 @@ def test_a_broker_without_patterns_does_not_import_re2() -> None:
     assert ran.stdout.split() == ["False", "True"]
 
 
+@pytest.mark.parametrize("module", [None, object()], ids=["nothing", "pyre2"])
+def test_without_google_re2_every_pattern_is_refused(monkeypatch: pytest.MonkeyPatch, module: object) -> None:
+    def load(name: str) -> object:
+        if module is None:
+            raise ModuleNotFoundError(name)
+        return module
+
+    monkeypatch.setattr(name_pattern, "import_module", load)
+    assert why_not("not-compiled-before").endswith("expression: the broker lacks the package google-re2.")
+
+
 def test_a_refused_pattern_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     why_not("(")
     why_not("(.?){1000}" * 3)
