@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Defines `use_venv run` and `use_venv test` for the tools that source this file. Both create .venv, or refresh it if
-# pyproject.toml, hatch_build.py, constraints.txt or tools/requirements.txt has changed; otherwise they only compare them. `run`
-# installs the packages that the broker needs, `test` also those of tests and checks. Afterwards .venv is first in PATH,
-# and the root of the repository is the current directory.
+# pyproject.toml, hatch_build.py, constraints.txt or tools/requirements.txt has changed; otherwise they only compare these
+# files. `run` installs the packages that the broker needs, `test` also those of tests and checks. Afterwards .venv is
+# first in PATH, and the root of the repository is the current directory.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

@@ -160,6 +160,10 @@ class SocketPump:
             sent = os.sendfile(self.fd, part.file.fileno(), part.offset, part.size)  # type: ignore[attr-defined]
         except BlockingIOError:
             return False
+        except OSError as error:
+            if error.errno != errno.EBUSY:  # on macOS and the BSDs, a busy file is tried again in the next pass
+                raise
+            return False
         if not sent:
             raise OSError(errno.EIO, f"{part.size} bytes at {part.offset} of a log segment are missing")
         if sent == part.size:

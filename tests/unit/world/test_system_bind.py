@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from pykbroker.world.net import Peer
-from tests.unit.world.test_system_net import echo, read_exactly, served
+from tests.unit.world.local_network import echo, read_exactly, served
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])

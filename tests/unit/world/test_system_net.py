@@ -8,122 +8,24 @@ import signal
 import socket
 import sys
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.disk import FileSlice
 from pykbroker.world.net import Peer, Pump, SocketOptions
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_net import ACCEPT_REST_S, SystemNet
 from pykbroker.world.system_off_loop import SystemOffLoop
 from pykbroker.world.system_pump import SocketPump
-
-
-class Line:
-    """A connection that passes each received line to a function."""
-
-    def __init__(self, peer: Peer, pump: Pump, on_line: Callable[[Line, bytes], None]) -> None:
-        self.peer, self.pump, self._on_line = peer, pump, on_line
-        self.out: list[Buffer | FileSlice] = []
-        self.ended = self.wants_turn = False
-        self.wants_input = True
-        self.room: memoryview | None = None
-        self.reports: list[tuple[int, int]] = []
-        self.reported, self.gone = trio.Event(), trio.Event()
-        self._rest = b""
-
-    def received(self, data: bytes) -> None:
-        self.ended = not data
-        self._rest += data
-        self.resume()
-
-    def filled(self, size: int) -> None:
-        raise AssertionError("no room was given")
-
-    def resume(self) -> None:
-        self.wants_turn = False
-        *lines, self._rest = self._rest.split(b"\n")
-        for line in lines:
-            self._on_line(self, line)
-
-    def unsent(self, size: int, kept_bytes: int) -> None:
-        self.reports.append((size, kept_bytes))
-        self.reported.set()
-
-    def closed(self) -> None:
-        self.gone.set()
-
+from tests.unit.world.local_network import RESET, Line, LocalNetwork, echo, read_exactly, served
 
 nobody: Any = None
 """An acceptor that is never called, because the network does not run."""
-
-
-class LocalNetwork:
-    """A network that listens on one port, and its connections."""
-
-    def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions, host: str) -> None:
-        self.net = SystemNet()
-        self.bound = self.net.bind(host, 0, options)
-        self.bound.listen(self)
-        self.room = 100
-        self.pauses = 0
-        self.refuses = False
-        self.lines: list[Line] = []
-        self.connected = trio.Event()
-        self.streams: list[trio.SocketStream] = []
-        self._on_line = on_line
-
-    def has_room(self) -> bool:
-        return self.room > 0
-
-    def paused(self) -> None:
-        self.pauses += 1
-
-    def __call__(self, peer: Peer, pump: Pump) -> Line | None:
-        if self.refuses:
-            return None
-        self.room -= 1
-        line = Line(peer, pump, self._on_line)
-        self.lines.append(line)
-        self.connected.set()
-        return line
-
-    async def connect(self) -> trio.SocketStream:
-        self.streams.append(await trio.open_tcp_stream("127.0.0.1", self.bound.port))
-        return self.streams[-1]
-
-
-@asynccontextmanager
-async def served(
-    on_line: Callable[[Line, bytes], None],
-    options: SocketOptions = SocketOptions(),  # noqa: B008
-    host: str = "127.0.0.1",
-) -> AsyncIterator[LocalNetwork]:
-    network = LocalNetwork(on_line, options, host)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(network.net.run)
-        yield network
-        nursery.cancel_scope.cancel()
-    for stream in network.streams:
-        await stream.aclose()
-
-
-async def read_exactly(stream: trio.SocketStream, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        chunk = await stream.receive_some(size - len(data))
-        assert chunk, f"closed after {len(data)} of {size} bytes"
-        data += chunk
-    return data
-
-
-def echo(line: Line, data: bytes) -> None:
-    line.out.append(data + b"\n")
 
 
 async def test_received_bytes_reach_the_connection_and_its_output_reaches_the_peer() -> None:
@@ -152,6 +54,25 @@ async def test_file_slices_and_buffers_are_sent_in_order(tmp_path: Path) -> None
         expected = b"<" + content[10:] + b"|" + content[:10] + b">"
         assert await read_exactly(stream, 2 * len(expected)) == 2 * expected
     file.close()
+
+
+async def test_a_file_that_is_busy_is_sent_in_a_later_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = SystemDisk(str(tmp_path), SystemOffLoop()).open("segment", create=True)
+    file.append(b"slice")
+    refusals, sendfile = [errno.EBUSY, errno.EAGAIN, errno.EBUSY], os.sendfile
+
+    def busy(*words: int) -> int:
+        if refusals:
+            number = refusals.pop()
+            raise OSError(number, os.strerror(number))
+        return sendfile(*words)
+
+    monkeypatch.setattr(os, "sendfile", busy)
+    async with served(lambda line, data: line.out.append(FileSlice(file, 0, 5))) as network:
+        stream = await network.connect()
+        await stream.send_all(b"x\n")
+        assert await read_exactly(stream, 5) == b"slice"
+    assert not refusals
 
 
 async def test_a_slice_beyond_the_end_of_its_file_ends_only_its_connection(tmp_path: Path) -> None:
@@ -252,6 +173,39 @@ async def test_a_connection_that_wants_no_input_is_not_read_from() -> None:
         assert await read_exactly(stream, 5) == b"more\n"
 
 
+async def unwatched(network: LocalNetwork) -> trio.SocketStream:
+    """Return a peer whose connection wants no input, and is watched for nothing."""
+    stream = await network.connect()
+    await stream.send_all(b"x\n")
+    assert await read_exactly(stream, 2) == b"x\n"
+    network.lines[0].wants_input = False
+    network.lines[0].pump.flush()
+    return stream
+
+
+async def test_a_hang_up_of_a_connection_that_nothing_watches_closes_it() -> None:
+    async with served(echo) as network:
+        stream = await unwatched(network)
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        await stream.aclose()
+        with trio.fail_after(10):
+            await network.lines[0].gone.wait()
+
+
+async def test_no_hang_up_is_reported_while_the_peer_may_still_read() -> None:
+    async with served(echo) as network:
+        stream = await unwatched(network)
+        await stream.send_all(b"more\n")
+        await stream.send_eof()
+        other = await network.connect()
+        await other.send_all(b"y\n")
+        assert await read_exactly(other, 2) == b"y\n"
+        assert not network.lines[0].gone.is_set()
+        network.lines[0].out.append(b"late")
+        network.lines[0].pump.flush()
+        assert await read_exactly(stream, 4) == b"late"
+
+
 async def test_flush_sends_output_that_was_added_between_the_polls_of_a_connection() -> None:
     async with served(lambda line, data: None) as network:
         stream = await network.connect()
@@ -277,7 +231,7 @@ async def test_a_peer_that_disconnects_closes_its_connection(abrupt: bool) -> No
         await stream.send_all(b"x\n")
         await read_exactly(stream, 2)
         if abrupt:
-            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         await stream.aclose()
         await network.lines[0].gone.wait()
 

@@ -24,7 +24,7 @@ from pykbroker.world.system_silence import (
     SilenceWatch,
     acknowledgements,
 )
-from tests.unit.world.test_system_net import Line, echo, served
+from tests.unit.world.local_network import Line, echo, served
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a peer acknowledges")
 Clock = trio.testing.MockClock
