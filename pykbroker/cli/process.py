@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s"
 LOG_TIME = "%Y-%m-%d %H:%M:%S"
-OPEN_FILES_ENOUGH = 1_048_576
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt, from glibc's malloc.h."""
 FREED_BYTES_KEPT = 64 << 20
@@ -51,21 +50,6 @@ def write_log(level: str, log_format: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLine() if log_format == "json" else OneLine(LOG_FORMAT, LOG_TIME))
     logging.basicConfig(level=level.upper(), handlers=[handler])
-
-
-def raise_open_files_limit() -> None:
-    """Raise the soft limit of open files, commonly 1,024. A segment needs a few descriptors, and a client needs one."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES_ENOUGH if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_ENOUGH)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (ValueError, OSError) as error:  # macOS has a lower maximum
-            logging.getLogger(__name__).debug("the limit of open files stays at %d: %s", soft, error)
 
 
 def keep_freed_memory() -> None:

@@ -17,19 +17,13 @@ import trio
 from pykbroker.cli.data_dirs import make_data_dir
 from pykbroker.cli.failures import explain, explain_end
 from pykbroker.cli.options import Options
-from pykbroker.cli.process import (
-    JsonLine,
-    keep_freed_memory,
-    raise_open_files_limit,
-    return_freed_memory,
-    settle_garbage_collector,
-    write_log,
-)
+from pykbroker.cli.process import JsonLine, keep_freed_memory, return_freed_memory, settle_garbage_collector, write_log
 from pykbroker.cli.signals import STOPPING
 from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.core.version import VERSION
+from pykbroker.world.system_limits import raise_open_files_limit
 
 if TYPE_CHECKING:
     from pykbroker.cli.console import Console

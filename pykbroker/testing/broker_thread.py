@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pykbroker.core.settings import Serving, Settings
 
 STOP_S_MAX = 30
+OPEN_FILES = 10_240
+"""The limit of open files that a broker for tests asks for. Child processes inherit it, and some try to close all."""
 
 
 class BrokerThread:
@@ -86,7 +88,9 @@ class BrokerThread:
     async def _serve(self, options: BrokerOptions, settings: Settings, started: Future[Serving]) -> None:
         from pykbroker import broker
         from pykbroker.world.system import system_world
+        from pykbroker.world.system_limits import raise_open_files_limit
 
+        raise_open_files_limit(OPEN_FILES)
         self._step = options.waited_for(self._directory)
         self._stop = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
