@@ -6,6 +6,7 @@ As in the JVM, a socket on all interfaces serves IPv4 and IPv6, and an IPv4 peer
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import sys
 
@@ -15,6 +16,13 @@ MAPPED = "::ffff:"
 REUSES_ADDRESS = sys.platform not in ("win32", "cygwin")
 """Whether SO_REUSEADDR is safe: on Windows it would let a second socket take the address from the first."""
 
+REFUSES_OVERLAPS = sys.platform == "linux"
+"""Whether the kernel refuses an address that another socket holds on all interfaces, and the other way around.
+
+macOS and the BSDs give clients of the one address to the one socket, and all others to the other.
+"""
+PROBE_S_MAX = 0.2
+
 
 def bound_socket(host: str, port: int) -> socket.socket:
     """Bind a TCP socket that does not listen yet. Raise OSError if it cannot be bound.
@@ -23,6 +31,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
     bound without that option. The option is set only if the address is in use, perhaps by connections of an earlier
     broker.
     """
+    if port and not REFUSES_OVERLAPS and is_served(host, port):
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     try:
         return _bound(host, port, reuse=False)
     except OSError as error:
@@ -36,6 +46,20 @@ def listen(sock: socket.socket, backlog: int) -> None:
     if REUSES_ADDRESS:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.listen(backlog)
+
+
+def is_served(host: str, port: int) -> bool:
+    """Whether a socket of another process accepts connections to an address. All interfaces are probed on the loopback.
+
+    The caller has not bound the address: macOS would find a bound socket that does not listen instead of the other one.
+    """
+    for each in ("127.0.0.1", "::1") if host in ALL_INTERFACES else (host,):
+        try:
+            socket.create_connection((each, port), PROBE_S_MAX).close()
+        except OSError:
+            continue
+        return True
+    return False
 
 
 def plain(host: str) -> str:
