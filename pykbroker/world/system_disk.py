@@ -14,10 +14,13 @@ from pykbroker.world.disk import Buffer, Locked, NotCached, Shortened
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.system_file import NO_WAIT, lock_owner, lock_whole, pread, pwrite, sync_descriptor
 from pykbroker.world.system_syncs import Syncs
+from pykbroker.world.warm_ranges import WarmRanges
 
 OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_WAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 NS_PER_MS = 1_000_000
+READ_AHEAD_BYTES = 256 << 10
+"""The least size of a read in a thread where no read refuses to wait, so that a scan needs few threads."""
 locked_here: set[str] = set()
 """The lock files that this process holds. They are needed because a POSIX lock does not exclude its own process."""
 
@@ -25,12 +28,12 @@ locked_here: set[str] = set()
 class SystemFile:
     """A file of the file system: its descriptor and size. One task writes at a time."""
 
-    __slots__ = ("__weakref__", "_fd", "_no_wait", "_off_loop", "_syncs", "path", "size")
+    __slots__ = ("__weakref__", "_fd", "_off_loop", "_syncs", "_warm", "path", "size")
 
     def __init__(self, path: str, fd: int, off_loop: OffLoop, syncs: Syncs | None) -> None:
         self.path, self._fd, self._off_loop, self._syncs = path, fd, off_loop, syncs
-        self._no_wait = NO_WAIT
         self.size = os.fstat(fd).st_size
+        self._warm = None if NO_WAIT else WarmRanges(self.size)
 
     def fileno(self) -> int:
         """Return the descriptor, for sendfile.
@@ -66,24 +69,35 @@ class SystemFile:
 
     def read_nowait(self, offset: int, size: int) -> Buffer:
         size = min(size, self.size - offset)
-        if not self._no_wait:
+        if self._warm is not None:
+            if not self._warm.has(offset, offset + size, self.size):
+                raise NotCached(self, offset, size)
             return self._read_all(offset, size)
         buffer = bytearray(size)
         try:
-            got = os.preadv(self.fileno(), [buffer], offset, self._no_wait)
+            got = os.preadv(self.fileno(), [buffer], offset, NO_WAIT)
         except BlockingIOError:
             raise NotCached(self, offset, size) from None
         except OSError as error:
             if error.errno not in NO_WAIT_REFUSED:
                 raise
-            self._no_wait = 0
+            self._warm = WarmRanges(self.size)
             return self.read_nowait(offset, size)
         if got < size:
             raise NotCached(self, offset, size)
         return buffer
 
     async def read(self, offset: int, size: int) -> Buffer:
-        return await self._off_loop(self._read_all, offset, min(size, self.size - offset))
+        size = min(size, self.size - offset)
+        if self._warm is None:
+            return await self._off_loop(self._read_all, offset, size)
+        more = min(max(size, READ_AHEAD_BYTES), self.size - offset)
+        try:
+            data = await self._off_loop(self._read_all, offset, more)
+        except Shortened:
+            data = await self._off_loop(self._read_all, offset, size)  # the bytes that were asked for may be there
+        self._warm.add(offset, offset + len(data))
+        return data[:size]
 
     def _read_all(self, offset: int, size: int) -> bytes:
         parts = [pread(self.fileno(), size, offset)]
@@ -96,6 +110,8 @@ class SystemFile:
     def truncate(self, size: int) -> None:
         os.ftruncate(self.fileno(), size)
         self.size = size
+        if self._warm is not None:
+            self._warm.cut(size)
 
     async def sync(self) -> None:
         if self._syncs is not None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from pykbroker.storage.files.reading import read_file
 from pykbroker.world import system_disk
 from pykbroker.world.disk import FileSlice, Locked, NotCached, Shortened
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
+from pykbroker.world.warm_ranges import APPENDED_BYTES_MAX, RANGES_MAX, WarmRanges
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ async def test_reading_a_file_that_another_process_truncated_raises_shortened(di
     file.append(b"abcdef")
     os.truncate(file.path, 4)
     if not waits:
-        file._no_wait = 0
+        file._warm = WarmRanges(0)
     with pytest.raises(NotCached if waits else Shortened):
         file.read_nowait(1, 5)
     with pytest.raises(Shortened, match="ends before byte 6"):
@@ -110,7 +112,7 @@ async def test_fetch_loads_missing_bytes_into_the_page_cache(disk: SystemDisk, m
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform cannot read without waiting")
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
-def test_reads_do_not_use_nowait_if_the_kernel_refuses_it(
+async def test_reads_do_not_use_nowait_if_the_kernel_refuses_it(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     file = disk.open("one", create=True)
@@ -122,8 +124,44 @@ def test_reads_do_not_use_nowait_if_the_kernel_refuses_it(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "preadv", refuse)
-    assert [bytes(file.read_nowait(at, 2)) for at in (0, 2, 4)] == [b"ab", b"cd", b"ef"]
+    assert [bytes(await read_file(file, at, 2)) for at in (0, 2, 4)] == [b"ab", b"cd", b"ef"]
     assert len(calls) == 1
+
+
+async def test_cold_bytes_are_read_in_a_thread_where_no_read_refuses_to_wait(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system_disk, "NO_WAIT", 0)
+    monkeypatch.setattr(system_disk, "READ_AHEAD_BYTES", 4)
+    disk.open("one", create=True).append(b"abcdefgh")
+    file = disk.open("one")
+    for start, size in ((0, 1), (7, 1), (0, 8)):
+        with pytest.raises(NotCached):
+            file.read_nowait(start, size)
+    assert await file.read(1, 2) == b"bc"
+    assert file.read_nowait(1, 4) == b"bcde", "the thread has read ahead"
+    for start in (0, 4):
+        with pytest.raises(NotCached):
+            file.read_nowait(start, 2)
+    file.append(b"ijk")
+    assert file.read_nowait(8, 3) == b"ijk", "what was appended here is warm"
+    file.truncate(6)
+    file.append(b"XY")
+    assert file.read_nowait(6, 2) == b"XY"
+    missing = NotCached(file, 0, 8)
+    await missing.fetch()
+    assert file.read_nowait(0, 8) == b"abcdefXY"
+
+
+def test_only_the_last_ranges_and_the_end_of_what_was_appended_are_warm() -> None:
+    warm = WarmRanges(0)
+    grown = APPENDED_BYTES_MAX + 10
+    assert [warm.has(start, grown, grown) for start in (9, 10, 11)] == [False, True, True]
+    warm = WarmRanges(1000)
+    for start in range(RANGES_MAX + 1):
+        warm.add(10 * start, 10 * start + 10)
+    assert [warm.has(10 * start, 10 * start + 10, 1000) for start in (0, 1, RANGES_MAX)] == [False, True, True]
+    assert not warm.has(10, 21, 1000), "two ranges that adjoin are two reads"
 
 
 def test_a_closed_file_has_no_descriptor(disk: SystemDisk) -> None:
