@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from io import BufferedIOBase
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -18,10 +18,11 @@ from pykbroker.cli.existing_partition import require_partition
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
+    from pykbroker.cli.record_lines import ParsedRecord
     from pykbroker.producer import Delivery, Producer
 
 CODECS, ACKS = ("none", "gzip", "snappy", "lz4", "zstd"), ("all", "1", "0")
-LINES_AT_ONCE = 20_000
+READ_BYTES = 2 << 20
 PROGRESS_S = 1
 BATCH_BYTES = 1_000_000
 
@@ -69,8 +70,11 @@ def produce(
         **dict(map(setting, settings)),
     }
     sources = files or [sys.stdin.buffer]
-    sending = Sending(topic, partition, None if key_delimiter is None else key_delimiter.encode(), is_json, given)
+    from pykbroker.cli.record_lines import json_record
     from pykbroker.producer import RowsFailed
+
+    delimiter = None if key_delimiter is None else key_delimiter.encode()
+    sending = Sending(given, topic, partition, delimiter, json_record if is_json else None)
 
     failing_as_sentence(
         lambda: trio.run(sending.run, sources), RowsFailed, note=lambda: f" ({counted(sending.written)} written before)"
@@ -83,13 +87,24 @@ def counted(records: int) -> str:
 
 
 class Sending:
-    """The state of one run of the command."""
+    """The state of one run of the command.
+
+    `parse` returns the record of a line; without it, a line is a value, or a key and a value with the delimiter between
+    them. A run that `is_silent` prints nothing.
+    """
 
     def __init__(
-        self, topic: str, partition: int | None, delimiter: bytes | None, is_json: bool, settings: dict[str, Any]
+        self,
+        settings: dict[str, Any],
+        topic: str,
+        partition: int | None = None,
+        delimiter: bytes | None = None,
+        parse: Callable[[bytes], ParsedRecord] | None = None,
+        *,
+        is_silent: bool = False,
     ) -> None:
-        self._topic, self._partition, self._delimiter, self._is_json = topic, partition, delimiter, is_json
-        self._settings = settings
+        self._topic, self._partition, self._delimiter, self._parse = topic, partition, delimiter, parse
+        self._settings, self._is_silent = settings, is_silent
         self._existing: set[int] = set()
         """The partitions that records have named, and that the topic has."""
         self.written = 0
@@ -117,8 +132,8 @@ class Sending:
         from pykbroker.cli.record_lines import InvalidLine, keyed_columns
         from pykbroker.core.producer.errors import RecordTooLarge
 
-        if self._is_json:
-            for delivery in await self._send_json(producer, name, first, lines):
+        if self._parse is not None:
+            for delivery in await self._send_parsed(self._parse, producer, name, first, lines):
                 await delivery
         else:
             keys, values = (None, lines) if self._delimiter is None else keyed_columns(lines, self._delimiter)
@@ -130,14 +145,16 @@ class Sending:
         self.written += len(lines)
         self._show()
 
-    async def _send_json(self, producer: Producer, name: str, first: int, lines: list[bytes]) -> list[Delivery]:
-        from pykbroker.cli.record_lines import InvalidLine, json_record
+    async def _send_parsed(
+        self, parse: Callable[[bytes], ParsedRecord], producer: Producer, name: str, first: int, lines: list[bytes]
+    ) -> list[Delivery]:
+        from pykbroker.cli.record_lines import InvalidLine
         from pykbroker.core.producer.errors import UnknownPartition
 
         deliveries: list[Delivery] = []
         for number, line in enumerate(lines, first):
             try:
-                record = json_record(line)
+                record = parse(line)
                 if record.partition is not None:
                     await self._require(producer, record.partition)
             except (InvalidLine, UnknownPartition) as error:
@@ -160,6 +177,8 @@ class Sending:
     def _show(self, *, done: bool = False) -> None:
         """Print the number of records on stderr, each second on a terminal and once at the end."""
         now = time.monotonic()
+        if self._is_silent:
+            return
         if done:
             click.echo(f"{counted(self.written)} written to '{self._topic}'.", err=True)
         elif sys.stderr.isatty() and now - self._shown_at > PROGRESS_S:
@@ -168,9 +187,16 @@ class Sending:
 
 
 def chunks(source: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield lines without their ends, with the number of the first one. A terminal gives one line at a time."""
-    at_once = 1 if source.isatty() else LINES_AT_ONCE
-    number = 1
-    while lines := list(islice(source, at_once)):
-        yield number, [line.removesuffix(b"\n").removesuffix(b"\r") for line in lines]
-        number += len(lines)
+    """Yield lines without their ends, with the number of the first one, as soon as the source has them.
+
+    A pipe or a terminal therefore gives each line when it is written.
+    """
+    read = source.read1 if isinstance(source, BufferedIOBase) else source.read
+    number, rest = 1, b""
+    while data := read(READ_BYTES):
+        *lines, rest = (rest + data).split(b"\n")
+        if lines:
+            yield number, [line.removesuffix(b"\r") for line in lines]
+            number += len(lines)
+    if rest:
+        yield number, [rest.removesuffix(b"\r")]

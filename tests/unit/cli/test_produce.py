@@ -1,13 +1,14 @@
-"""The sentences of `pykbroker produce`, and the partitions that it refuses."""
+"""The sentences of `pykbroker produce`, the lines that it reads, and the partitions that it refuses."""
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import pytest
 
 from pykbroker.cli.existing_partition import require_partition
-from pykbroker.cli.produce import counted
+from pykbroker.cli.produce import chunks, counted
 from pykbroker.client.admin import Admin
 from pykbroker.core.producer.errors import UnknownPartition
 from pykbroker.producer import Producer
@@ -36,3 +37,15 @@ def test_a_partition_is_refused_unless_it_was_added_meanwhile(broker: str) -> No
                 await required(2)
 
     prepare(broker, require)
+
+
+def test_lines_of_a_pipe_are_read_when_they_are_written() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", buffering=0) as target:
+        found = chunks(source)
+        target.write(b"one\r\ntwo\nth")
+        assert next(found) == (1, [b"one", b"two"])
+        target.write(b"ree\n\nfour")
+        assert next(found) == (3, [b"three", b""])
+        target.close()
+        assert list(found) == [(5, [b"four"])]
