@@ -37,14 +37,15 @@ class Interruption:
             if self.signal is not None:
                 os._exit(SIGNAL_EXIT_CODE + number)
             self.signal = number
-            self._stop()
+            self.stop()
 
     async def stop_after(self, seconds: float) -> None:
         """Stop the run after a time."""
         await trio.sleep(seconds)
-        self._stop()
+        self.stop()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Stop the run, and cancel its waits."""
         self.is_stopped = True
         for scope in self._scopes:
             scope.cancel()

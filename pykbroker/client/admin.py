@@ -109,8 +109,10 @@ class Admin:
             message = result.error_message or ""
             check(result.error_code, message if name in message else f"Topic '{name}': {message}".removesuffix(": "))
 
-    async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
-        """Return all configs of one resource, sorted by name.
+    async def configs(
+        self, resource_type: int, name: str, *, synonyms: bool = False
+    ) -> list[DescribeConfigsResourceResult]:
+        """Return all configs of one resource, sorted by name, with their synonyms if these are asked for.
 
         The broker name "" stands for the defaults of all brokers.
         """
@@ -118,7 +120,7 @@ class Admin:
 
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
         async with self._broker_of(resource_type, name) as connection:
-            answer = await connection.ask(DescribeConfigsRequest(resources=[resource]))
+            answer = await connection.ask(DescribeConfigsRequest([resource], include_synonyms=synonyms))
         for result in answer.results:
             check(result.error_code, result.error_message or f"Configs of '{name}'")
         return sorted((each for result in answer.results for each in result.configs), key=lambda each: each.name)

@@ -1,0 +1,177 @@
+"""kafka-configs: describes and alters the configs of topics, brokers and groups, as `pykbroker configs` does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.cli.kafka_tools.connection import client_properties, talk
+from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+    from wire.messages.describe_configs import DescribeConfigsResourceResult
+    from wire.messages.incremental_alter_configs import AlterableConfig
+
+SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
+KINDS = {"topics": "topic", "brokers": "broker", "groups": "group"}
+"""The entity types of this tool -> the option that names an entity of the type."""
+OF_QUOTAS = "`pykbroker quotas` describes quotas, and Kafka's own tool alters them"
+OPTIONS = (
+    *CONNECTION,
+    *map(Option, ("describe", "alter", "all", "entity-default", "broker-defaults")),
+    *(Option(kind, "NAME") for kind in KINDS.values()),
+    Option("entity-type", "TYPE"),
+    Option("entity-name", "NAME"),
+    Option("add-config", "NAME=VALUE,..."),
+    Option("add-config-file", "FILE"),
+    Option("delete-config", "NAME,..."),
+    *missing("name a broker by --bootstrap-server", "bootstrap-controller", takes="HOST:PORT"),
+    *missing(OF_QUOTAS, "user", "client", "ip", takes="NAME"),
+    *missing(OF_QUOTAS, "user-defaults", "client-defaults", "ip-defaults"),
+    *missing("the translation has topics, brokers and groups", "broker-logger", "client-metrics", takes="NAME"),
+)
+SEPARATOR = re.compile(r",(?=[^\[\]]*(?:\[|$))")
+"""A comma outside of square brackets."""
+
+
+class ConfigOwner(NamedTuple):
+    """The owner of configs: a kind of `KINDS`, and a name, which is "" for the defaults of all brokers."""
+
+    kind: str
+    name: str
+
+    @property
+    def resource(self) -> int:
+        """Return its number in the protocol."""
+        from pykbroker.core.config.resource import ConfigResource
+
+        return ConfigResource[self.kind.upper()]
+
+
+def run(given: Given) -> int:
+    """Describe or alter configs."""
+    action = given.only_one(("describe", "alter"), "Command must include exactly one action: --describe, --alter")
+    if action == "describe":
+        kind, name = entity(given)
+        talk(given, lambda admin: describe(admin, kind, name, everything="all" in given))
+        return 0
+    changes = changes_of(given)
+    if not changes:
+        raise InvalidCommandLine(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    kind, named = entity(given)
+    if named is None or (kind != "broker" and not named):
+        raise InvalidCommandLine(f"An entity name must be specified with --alter of {kind}s: write --{kind} NAME")
+    talk(given, lambda admin: alter(admin, ConfigOwner(kind, named), changes))
+    return 0
+
+
+def entity(given: Given) -> tuple[str, str | None]:
+    """Return the kind of entity, and its name: None for all of the kind, and "" for the defaults of all brokers.
+
+    InvalidCommandLine: no kind is named, or an unknown one.
+    """
+    for kind in KINDS.values():
+        if kind in given:
+            return kind, given.text(kind)
+    if "broker-defaults" in given:
+        return "broker", ""
+    if "entity-type" not in given:
+        raise InvalidCommandLine("At least one entity type must be specified")
+    plural = given.text("entity-type")
+    if plural not in KINDS:
+        raise InvalidCommandLine(f"--entity-type {plural} is not translated: write one of {', '.join(KINDS)}")
+    if "entity-default" in given:
+        return KINDS[plural], ""
+    return KINDS[plural], given.text("entity-name") if "entity-name" in given else None
+
+
+def changes_of(given: Given) -> list[AlterableConfig]:
+    """Return the changes of --add-config, --add-config-file and --delete-config."""
+    from wire.messages.incremental_alter_configs import AlterableConfig
+
+    added = client_properties(given, "add-config-file")
+    for text in given.all("add-config"):
+        for pair in filter(None, SEPARATOR.split(text)):
+            name, equals, value = pair.partition("=")
+            if not equals:
+                raise InvalidCommandLine(
+                    'Invalid entity config: all configs to be added must be in the format "key=val".'
+                )
+            added[name.strip()] = value.strip().removeprefix("[").removesuffix("]")
+    deleted = [name.strip() for text in given.all("delete-config") for name in text.split(",") if name.strip()]
+    return [AlterableConfig(name, DELETE, None) for name in deleted] + [
+        AlterableConfig(name, SET, value) for name, value in added.items()
+    ]
+
+
+async def alter(admin: Admin, owner: ConfigOwner, changes: list[AlterableConfig]) -> None:
+    """Make all changes, or none."""
+    await admin.alter_configs(owner.resource, owner.name, changes)
+    done = f"config for {owner.kind} {owner.name}" if owner.name else f"default config for {owner.kind}s in the cluster"
+    print(f"Completed updating {done}.")
+
+
+async def describe(admin: Admin, kind: str, name: str | None, *, everything: bool) -> None:
+    """Print the configs of an entity, or of all entities of a kind. As in Kafka, an unknown topic is no failure."""
+    from pykbroker.core.errors import ApiError
+    from wire.error_codes import ErrorCode
+
+    for owner in await owners(admin, kind) if name is None else [ConfigOwner(kind, name)]:
+        try:
+            found = await admin.configs(owner.resource, owner.name, synonyms=True)
+        except ApiError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            print(f"The {kind} '{owner.name}' doesn't exist and doesn't have dynamic config.")
+            continue
+        if owner.name:
+            print(f"{'All' if everything else 'Dynamic'} configs for {kind} {owner.name} are:")
+        else:
+            print(f"Default configs for {kind}s in the cluster are:")
+        for each in found:
+            if everything or is_own(each, owner):
+                print(line(each))
+
+
+async def owners(admin: Admin, kind: str) -> list[ConfigOwner]:
+    """Return all topics, or all brokers and their defaults, or all groups."""
+    from pykbroker.client.cluster_description import describe_brokers
+    from pykbroker.client.groups import list_groups
+
+    if kind == "topic":
+        return [ConfigOwner(kind, each.name) for each in await admin.topics()]
+    if kind == "broker":
+        return [ConfigOwner(kind, str(each.broker)) for each in await describe_brokers(admin)] + [ConfigOwner(kind, "")]
+    return [ConfigOwner(kind, each.group) for each in await list_groups(admin)]
+
+
+def is_own(found: DescribeConfigsResourceResult, owner: ConfigOwner) -> bool:
+    """Whether a config is set for this entity itself."""
+    from pykbroker.core.config.entries import Source
+
+    if owner.kind == "broker":
+        return found.config_source == (
+            Source.DYNAMIC_BROKER_CONFIG if owner.name else Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+        )
+    return found.config_source in (Source.DYNAMIC_TOPIC_CONFIG, Source.DYNAMIC_GROUP_CONFIG)
+
+
+def line(found: DescribeConfigsResourceResult) -> str:
+    """Return the line of a config with its synonyms, as Kafka's tool prints it."""
+    from pykbroker.core.config.entries import Source
+
+    synonyms = ", ".join(f"{Source(each.source).name}:{each.name}={each.value}" for each in found.synonyms)
+    value = "null" if found.value is None else found.value
+    return f"  {found.name}={value} sensitive={str(found.is_sensitive).lower()} synonyms={{{synonyms}}}"
+
+
+TOOL = Tool(
+    "kafka-configs",
+    "This tool helps to manipulate and describe entity config for a topic, broker or group.",
+    OPTIONS,
+    run,
+    failure="Error while executing config command: ",
+)

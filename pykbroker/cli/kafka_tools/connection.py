@@ -1,0 +1,91 @@
+"""The connection of Kafka's tools to a broker: --bootstrap-server, and the file of --command-config."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine
+from pykbroker.core.address import Address
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+
+REACH_S_MAX = 60
+"""The longest wait for a broker: Kafka's default.api.timeout.ms. Init containers rely on it to wait for a start."""
+SECURITY = ("sasl.", "ssl.")
+PLAINTEXT = ("", "PLAINTEXT")
+
+
+def bootstrap(given: Given) -> tuple[Address, ...]:
+    """Return the brokers of --bootstrap-server. InvalidCommandLine: the option is missing, or a broker has no port."""
+    from pykbroker.cli.parameters import broker
+
+    if "bootstrap-server" not in given:
+        raise InvalidCommandLine('Missing required argument "[bootstrap-server]": write --bootstrap-server HOST:PORT')
+    found = []
+    for text in given.text("bootstrap-server").split(","):
+        if not text.strip().rpartition(":")[2].isdigit():
+            raise InvalidCommandLine(f"Invalid url in bootstrap.servers: {text}. Write --bootstrap-server HOST:PORT")
+        try:
+            found.append(broker(text.strip().rpartition("://")[2]))
+        except click.BadParameter as error:
+            raise InvalidCommandLine(f"--bootstrap-server: {error.message}") from None
+    return tuple(found)
+
+
+def client_properties(given: Given, *options: str) -> dict[str, str]:
+    """Return the settings in the files of options. InvalidCommandLine: one cannot be read, or asks for SASL or TLS."""
+    from pykbroker.cli.server_properties import read_properties
+    from pykbroker.core.errors import StartError
+
+    found: dict[str, str] = {}
+    for path in given.all(*options):
+        try:
+            found.update(read_properties(path).texts)
+        except StartError as error:
+            raise InvalidCommandLine(str(error)) from None
+    check_security(found)
+    return found
+
+
+def check_security(settings: Mapping[str, str]) -> None:
+    """Raise InvalidCommandLine if settings of a client ask for SASL or TLS."""
+    protocol = settings.get("security.protocol", "").upper()
+    named = [name for name in settings if name.startswith(SECURITY)]
+    if protocol not in PLAINTEXT or named:
+        raise InvalidCommandLine(
+            f"{named[0] if protocol in PLAINTEXT else f'security.protocol={protocol}'} is not supported: the tools use"
+            " a PLAINTEXT listener, so name one in --bootstrap-server and leave out settings of SASL and TLS"
+        )
+
+
+def talk(given: Given, work: Callable[[Admin], Awaitable[None]], *, waits: bool = True) -> None:
+    """Run `work` with an admin client of the first broker that answers. If `waits`, wait until one does.
+
+    click.ClickException: no broker has answered in time, or it refuses a request.
+    """
+    from pykbroker.cli.ask import ask
+
+    servers = bootstrap(given)
+    client_properties(given, "command-config")
+    if waits:
+        reach(servers)
+    ask(servers, work)
+
+
+def reach(servers: Sequence[Address]) -> None:
+    """Wait until a broker answers. click.ClickException: none has answered within `REACH_S_MAX`."""
+    import trio
+
+    from pykbroker.cli.ask import named
+    from pykbroker.cli.wait import answered
+
+    reason = trio.run(answered, servers, REACH_S_MAX)
+    if reason is not None:
+        raise click.ClickException(
+            f"no broker has answered on {named(servers)} within {REACH_S_MAX} s ({reason}): start one, or name another"
+            " in --bootstrap-server"
+        )

@@ -1,0 +1,152 @@
+"""kafka-storage: makes cluster ids, and formats log directories before the first start of a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine, Option, Tool
+
+if TYPE_CHECKING:
+    from pykbroker.core.settings import Settings
+    from pykbroker.quorum.identity import Voter
+
+COMMANDS = ("random-uuid", "format", "info")
+ONE_CONTROLLER = "a new node is its own controller: write --standalone, or leave it out"
+ONE_LEVEL = "a directory is always formatted for Kafka 4.3: leave it out"
+OPTIONS = (
+    Option("config", "FILE", "-c"),
+    Option("cluster-id", "ID", "-t"),
+    Option("ignore-formatted", "", "-g"),
+    Option("standalone", "", "-s"),
+    Option("no-initial-controllers", "", "-N"),
+    Option("initial-controllers", "LIST", "-I", is_repeatable=True, missing=ONE_CONTROLLER),
+    Option("release-version", "VERSION", "-r", is_repeatable=True, missing=ONE_LEVEL),
+    Option("feature", "FEATURE=LEVEL", "-f", is_repeatable=True, missing=ONE_LEVEL),
+    Option("add-scram", "CREDENTIAL", "-S", is_repeatable=True, missing="the broker has no SASL yet: leave it out"),
+)
+
+
+def run(given: Given) -> int:
+    """Carry out the command that the first word names."""
+    from pykbroker.core.errors import StartError
+
+    command = given.words[0] if given.words else ""
+    if command not in COMMANDS:
+        raise InvalidCommandLine(f"kafka-storage: {command!r} is none of {', '.join(COMMANDS)}")
+    try:
+        return {"random-uuid": random_uuid, "format": format_directories, "info": info}[command](given)
+    except StartError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def random_uuid(given: Given) -> int:
+    """Print a new cluster id."""
+    import random
+
+    from pykbroker.core.metadata.ids import id_text, new_id
+
+    print(id_text(new_id(random.SystemRandom())))
+    return 0
+
+
+def format_directories(given: Given) -> int:
+    """Write the cluster id and the first metadata to the log directories of a config file.
+
+    A broker that starts on them belongs to that cluster.
+    """
+    given.require("config", "cluster-id")
+    settings = settings_of(given)
+    done = [path for path in settings.data_dirs if is_formatted(path)]
+    if done and "ignore-formatted" not in given:
+        raise click.ClickException(
+            f"Log directory {done[0]} is already formatted. Use --ignore-formatted to ignore this directory and format"
+            " the others."
+        )
+    cluster_id = given.text("cluster-id").strip()
+    if not cluster_id:
+        raise InvalidCommandLine("--cluster-id is empty: write the output of kafka-storage random-uuid")
+    prepare_directories(settings, cluster_id, voter_of(settings) if "standalone" in given else None)
+    if len(done) == len(settings.data_dirs):
+        print("All of the log directories are already formatted.")
+    for path in settings.data_dirs:
+        if path not in done:
+            print(f"Formatting {path} for the cluster {cluster_id}.")
+    return 0
+
+
+def settings_of(given: Given) -> Settings:
+    """Return the settings of the config file. StartError or click.ClickException: the file is invalid."""
+    from pykbroker.cli.options import Options
+
+    return Options(file=given.text("config")).settings()
+
+
+def voter_of(settings: Settings) -> Voter:
+    """Return the only voter of a new cluster, with the addresses that the config file advertises for its controller."""
+    from pykbroker.broker.quorum import PLAINTEXT
+    from pykbroker.core.metadata.image import Endpoint
+    from pykbroker.quorum.identity import Voter
+
+    listeners = settings.controller_listeners or tuple(
+        each for each in settings.listeners if each.name == settings.inter_broker_listener
+    )
+    places = [(each.name, each.advertised or each.address) for each in listeners]
+    return Voter(tuple(Endpoint(name, *place, security_protocol=PLAINTEXT) for name, place in places))
+
+
+def prepare_directories(settings: Settings, cluster_id: str, voter: Voter | None) -> None:
+    """Format the empty log directories. StartError: one belongs to another cluster or node, or holds other files."""
+    import trio
+
+    from pykbroker.quorum.identity import prepare
+    from pykbroker.world.system import system_world
+
+    world = system_world(settings.data_dirs)
+
+    async def work() -> None:
+        await prepare(
+            world.disks,
+            settings.config.node_id,
+            world.rng,
+            world.wall_ms(),
+            cluster_id,
+            voter,
+            is_controller=not settings.quorum,
+        )
+
+    trio.run(work)
+
+
+def info(given: Given) -> int:
+    """Print the log directories of a config file, and the identity in them. Return 1 if one is not formatted."""
+    from pykbroker.storage.files.meta_properties import NAME, properties
+
+    given.require("config")
+    directories = settings_of(given).data_dirs
+    print("Found log director" + ("y:" if len(directories) == 1 else "ies:"))
+    for path in directories:
+        print(f"  {path}")
+    print()
+    formatted = [path for path in directories if is_formatted(path)]
+    for path in formatted[:1]:
+        with open(f"{path}/{NAME}", "rb") as file:
+            found = properties(file.read())
+        print("Found metadata: {" + ", ".join(f"{name}={found[name]}" for name in sorted(found)) + "}\n")
+    for path in directories:
+        if path not in formatted:
+            print(f"Found problem:\n  {path} is not formatted.\n")
+    return 0 if len(formatted) == len(directories) else 1
+
+
+def is_formatted(path: str) -> bool:
+    """Whether a log directory has the file that formatting writes last."""
+    import os
+
+    from pykbroker.storage.files.meta_properties import NAME
+
+    return os.path.exists(os.path.join(path, NAME))
+
+
+TOOL = Tool("kafka-storage", "The Kafka storage tool: random-uuid, format or info.", OPTIONS, run)

@@ -1,0 +1,187 @@
+"""kafka-topics: lists, creates, describes, alters and deletes topics, as `pykbroker topics` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.kafka_tools.connection import talk
+from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing, pairs
+from pykbroker.cli.parameters import PARTITIONS_MAX
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+    from pykbroker.client.topic_descriptions import FullTopic
+    from wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponsePartition as Partition
+
+ACTIONS = ("list", "describe", "create", "alter", "delete")
+REPLICAS_MAX = 2**15 - 1
+BROKER_DEFAULT = -1
+MIN_ISR = "min.insync.replicas"
+FILTERS: dict[str, Callable[[Partition, int], bool]] = {
+    "under-replicated-partitions": lambda part, min_isr: len(part.isr_nodes) < len(part.replica_nodes),
+    "unavailable-partitions": lambda part, min_isr: part.leader_id < 0,
+    "under-min-isr-partitions": lambda part, min_isr: len(part.isr_nodes) < min_isr,
+    "at-min-isr-partitions": lambda part, min_isr: len(part.isr_nodes) == min_isr,
+}
+"""The options of --describe that print only some partitions -> whether a partition is one of them."""
+OPTIONS = (
+    *CONNECTION,
+    *map(Option, ACTIONS),
+    Option("topic", "TOPIC"),
+    Option("partitions", "COUNT"),
+    Option("replication-factor", "COUNT"),
+    Option("config", "NAME=VALUE", is_repeatable=True),
+    *map(Option, ("if-exists", "if-not-exists", "exclude-internal", "topics-with-overrides")),
+    *map(Option, FILTERS),
+    Option("partition-size-limit-per-response", "COUNT"),
+    *missing("name the topic by --topic", "topic-id", takes="ID"),
+    *missing("`pykbroker topics reassign` places replicas", "replica-assignment", takes="ASSIGNMENT"),
+    *missing("Kafka 4 has removed it: write kafka-configs --alter --delete-config", "delete-config", takes="NAME"),
+)
+ALLOWED = {
+    "partitions": ("create", "alter"),
+    "replication-factor": ("create",),
+    "config": ("create",),
+    "if-not-exists": ("create",),
+    "if-exists": ("alter", "delete", "describe"),
+    "exclude-internal": ("list", "describe"),
+    **dict.fromkeys((*FILTERS, "topics-with-overrides"), ("describe",)),
+}
+"""Options that only some actions take."""
+
+
+def run(given: Given) -> int:
+    """Carry out the one action of the command line."""
+    action = given.only_one(
+        ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
+    )
+    for name, actions in ALLOWED.items():
+        if name in given and action not in actions:
+            raise InvalidCommandLine(f'Option "[{name}]" can\'t be used with option "[{action}]"')
+    if action in ("create", "alter", "delete"):
+        given.require("topic")
+    if action == "alter":
+        given.require("partitions")
+    works = {"list": list_topics, "create": create, "describe": describe, "alter": alter, "delete": delete}
+    talk(given, lambda admin: works[action](admin, given))
+    return 0
+
+
+async def list_topics(admin: Admin, given: Given) -> None:
+    """Print the names of topics, sorted."""
+    print("\n".join(await chosen(admin, given)))
+
+
+async def create(admin: Admin, given: Given) -> None:
+    """Create a topic. With --if-not-exists, a topic that exists stays as it is, and nothing is printed."""
+    from pykbroker.core.errors import ApiError
+    from wire.error_codes import ErrorCode
+
+    name = given.text("topic")
+    count = counted(given, "partitions", PARTITIONS_MAX)
+    replicas = counted(given, "replication-factor", REPLICAS_MAX)
+    try:
+        await admin.create_topic(name, count, replicas, pairs(given.all("config"), "config"))
+    except ApiError as error:
+        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and "if-not-exists" in given:
+            return
+        raise
+    print(f"Created topic {name}.")
+
+
+async def describe(admin: Admin, given: Given) -> None:
+    """Print a line for each topic, and one for each of its partitions, as Kafka's tool does."""
+    from pykbroker.client.topic_descriptions import describe_topics
+    from pykbroker.core.config.entries import Source
+    from pykbroker.core.config.resource import ConfigResource
+
+    filters = [FILTERS[name] for name in FILTERS if name in given]
+    for topic in await describe_topics(admin, await existing(admin, given)):
+        found = await admin.configs(ConfigResource.TOPIC, topic.name)
+        min_isr = int(next((each.value or "" for each in found if each.name == MIN_ISR), "") or 1)
+        configs = [f"{each.name}={each.value}" for each in found if each.config_source != Source.DEFAULT_CONFIG]
+        if "topics-with-overrides" in given and not configs:
+            continue
+        if not filters:
+            print(heading(topic, configs))
+        if "topics-with-overrides" not in given:
+            for part in topic.partitions:
+                if not filters or any(passes(part, min_isr) for passes in filters):
+                    print(line(topic.name, part))
+
+
+def heading(topic: FullTopic, configs: Sequence[str]) -> str:
+    """Return the first line about a topic."""
+    return (
+        f"Topic: {topic.name}\tTopicId: {topic.id_text}\tPartitionCount: {len(topic.partitions)}"
+        f"\tReplicationFactor: {topic.replication_factor}\tConfigs: {','.join(configs)}"
+    )
+
+
+def line(name: str, part: Partition) -> str:
+    """Return the line about a partition."""
+    leader = "none" if part.leader_id < 0 else part.leader_id
+    return (
+        f"\tTopic: {name}\tPartition: {part.partition_index}\tLeader: {leader}\tReplicas: {nodes(part.replica_nodes)}"
+        f"\tIsr: {nodes(part.isr_nodes)}\tElr: {nodes(part.eligible_leader_replicas)}"
+        f"\tLastKnownElr: {nodes(part.last_known_elr)}"
+    )
+
+
+def nodes(ids: Sequence[int] | None) -> str:
+    """Return node ids, separated by commas."""
+    return ",".join(map(str, ids or ()))
+
+
+async def alter(admin: Admin, given: Given) -> None:
+    """Raise the number of partitions of topics."""
+    count = counted(given, "partitions", PARTITIONS_MAX)
+    for name in await existing(admin, given):
+        await admin.create_partitions(name, count)
+
+
+async def delete(admin: Admin, given: Given) -> None:
+    """Delete topics."""
+    if names := await existing(admin, given):
+        await admin.delete_topics(names)
+
+
+def counted(given: Given, option: str, most: int) -> int:
+    """Return the value of --partitions or --replication-factor, -1 without it. click.ClickException: it is invalid."""
+    if option in given and given.number(option, BROKER_DEFAULT) < 1:
+        raise click.ClickException(f"The {option.replace('-', ' ')} must be greater than 0")
+    return given.number(option, BROKER_DEFAULT, 1, most)
+
+
+async def chosen(admin: Admin, given: Given) -> list[str]:
+    """Return the topics that the regular expression of --topic names, in which a comma separates alternatives."""
+    found = [each for each in await admin.topics() if not (each.internal and "exclude-internal" in given)]
+    if "topic" not in given:
+        return [each.name for each in found]
+    try:
+        pattern = re.compile(given.text("topic").replace(",", "|").replace(" ", ""))
+    except re.error as error:
+        raise click.ClickException(f"--topic is not a regular expression: {error}") from None
+    return [each.name for each in found if pattern.fullmatch(each.name)]
+
+
+async def existing(admin: Admin, given: Given) -> list[str]:
+    """Return the chosen topics. click.ClickException: none exists, and --if-exists is not given."""
+    names = await chosen(admin, given)
+    if not names and "topic" in given and "if-exists" not in given:
+        raise click.ClickException(f"Topic '{given.text('topic')}' does not exist as expected")
+    return names
+
+
+TOOL = Tool(
+    "kafka-topics",
+    "Create, delete, describe, or change a topic.",
+    OPTIONS,
+    run,
+    failure="Error while executing topic command : ",
+    fails_on_stdout=True,
+)

@@ -1,0 +1,145 @@
+"""Tests of the command lines of Kafka's tools, as translated: an option is carried out, or refused with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykbroker.cli.kafka_tools.__main__ import TOOLS, main, tool_named
+from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine, Option, Tool, pairs, parsed, usage
+
+TOOL = Tool(
+    "kafka-test",
+    "A tool.",
+    (
+        Option("flag", short="-f"),
+        Option("one", "VALUE", "-o"),
+        Option("many", "VALUE", is_repeatable=True),
+        Option("maybe", "VALUE", is_optional=True),
+        Option("lost", "VALUE", missing="write --one"),
+    ),
+    lambda given: 0,
+)
+
+
+def test_options_are_read_in_all_forms() -> None:
+    given = parsed(TOOL, ["word", "--one=1", "--many", "a", "--many=b=c", "--maybe", "-f", "-", "--flag"])
+    assert given.words == ["word", "-"]
+    assert (given.text("one"), given.all("many"), given.text("maybe")) == ("1", ["a", "b=c"], "")
+    assert "flag" in given
+    assert "lost" not in given
+    assert parsed(TOOL, ["-o", "--flag", "--maybe", "x"]).all("one", "maybe") == ["--flag", "x"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--none"], "none is not a recognized option: `kafka-test --help` lists the options"),
+        (
+            ["--zookeeper", "z:2181"],
+            "zookeeper is not a recognized option: Kafka 4 has no ZooKeeper: write --bootstrap-s",
+        ),
+        (["--lost", "1"], "--lost is not translated: write --one"),
+        (["--one"], "Option one requires an argument: write --one VALUE"),
+        (["--flag=1"], "Option flag takes no argument: write --flag"),
+        (["--one", "1", "-o", "2"], "Found multiple arguments for option one, but you asked for only one"),
+    ],
+)
+def test_a_command_line_is_refused_with_what_to_write(words: list[str], sentence: str) -> None:
+    with pytest.raises(InvalidCommandLine) as refused:
+        parsed(TOOL, words)
+    assert str(refused.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(("text", "is_valid"), [("0", False), ("1", True), ("5", True), ("6", False), ("x", False)])
+def test_a_number_is_within_its_limits(text: str, is_valid: bool) -> None:
+    given = Given({"one": [text]})
+    if is_valid:
+        assert given.number("one", 3, 1, 5) == int(text)
+    else:
+        with pytest.raises(
+            InvalidCommandLine, match=r"--one 0 is not a number from 1 to 5|--one 6 is|Cannot parse argument 'x'"
+        ):
+            given.number("one", 3, 1, 5)
+
+
+def test_pairs_need_an_equals_sign() -> None:
+    assert pairs(["a=1", "b=c=d", "a=2"], "config") == {"a": "2", "b": "c=d"}
+    with pytest.raises(InvalidCommandLine, match="--config a is not NAME=VALUE"):
+        pairs(["a"], "config")
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_help_of_a_tool_lists_every_option_and_says_what_to_use_for_a_missing_one(name: str) -> None:
+    tool = tool_named(f"{name}.sh")
+    text = usage(tool)
+    assert tool is tool_named(name)
+    assert tool.name == name
+    for each in tool.options:
+        assert f"--{each.name}" in text
+        assert (f"(not translated: {each.missing})" in text) == bool(each.missing)
+
+
+def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kafka-acls", "--list"]) == 1
+    assert "'kafka-acls' is none of kafka-broker-api-versions, kafka-configs," in capsys.readouterr().err
+    assert main(["kafka-topics.sh"]) == 1
+    assert capsys.readouterr().err.startswith("Create, delete, describe, or change a topic.\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("kafka-topics --list", 'Missing required argument "[bootstrap-server]"'),
+        ("kafka-topics --list --bootstrap-server kafka", "Invalid url in bootstrap.servers: kafka."),
+        (
+            "kafka-topics --list --bootstrap-server kafka:1 --command-config {tls}",
+            "security.protocol=SSL is not supported",
+        ),
+        ("kafka-topics --list --bootstrap-server kafka:1 --command-config {none}", "cannot read {none}"),
+        ("kafka-configs --bootstrap-server kafka:1 --describe", "At least one entity type must be specified"),
+        (
+            "kafka-configs --bootstrap-server k:1 --describe --entity-type users",
+            "--entity-type users is not translated",
+        ),
+        ("kafka-configs --bootstrap-server k:1 --alter --topic a", "At least one of --add-config, --add-config-file"),
+        ("kafka-configs --bootstrap-server k:1 --alter --add-config a --topic a", "Invalid entity config: all configs"),
+        ("kafka-console-producer --bootstrap-server k:1", 'Missing required argument "[topic]"'),
+        ("kafka-console-producer --bootstrap-server k:1 --topic a --property x=y", "--property x is not translated"),
+        (
+            "kafka-console-producer --bootstrap-server k:1 --topic a --property parse.key=1",
+            "--property parse.key=1 is neither true nor false",
+        ),
+        (
+            "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property sasl.mechanism=PLAIN",
+            "sasl.mechanism is not supported",
+        ),
+        ("kafka-console-consumer --bootstrap-server k:1", "Exactly one of the following arguments is required"),
+        ("kafka-console-consumer --bootstrap-server k:1 --topic a --offset 1", "The partition is required when offset"),
+        (
+            "kafka-console-consumer --bootstrap-server k:1 --topic a --partition 0 --offset -1",
+            "The offset '-1' is incorrect",
+        ),
+        ("kafka-console-consumer --bootstrap-server k:1 --topic a --max-messages x", "Cannot parse argument 'x'"),
+        ("kafka-console-consumer --bootstrap-server k:1 --include [", "--include [ is not a regular expression"),
+        ("kafka-console-consumer --bootstrap-server k:1 --topic a --formatter X", "--formatter is not translated"),
+        ("kafka-console-consumer --bootstrap-server k:1 --topic a --property x=y", "--property x=y is not translated"),
+        ("kafka-consumer-groups --bootstrap-server k:1 --delete-offsets", "--delete-offsets is not translated"),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --reset-offsets --group g --topic a --execute",
+            "Option '[reset-offsets]' requires one of the following scenarios",
+        ),
+        ("kafka-storage forget --help=1", "Option help takes no argument"),
+        ("kafka-storage forget", "kafka-storage: 'forget' is none of random-uuid, format, info"),
+        ("kafka-storage format -t x", 'Missing required argument "[config]"'),
+        ("kafka-storage format -S SCRAM-SHA-256=[]", "-S is not translated: the broker has no SASL yet"),
+    ],
+)
+def test_a_tool_that_cannot_do_what_it_is_asked_says_so_before_it_connects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, sentence: str
+) -> None:
+    tls, none = tmp_path / "tls.properties", tmp_path / "none.properties"
+    tls.write_text("security.protocol=SSL\n")
+    assert main([word.format(tls=tls, none=none) for word in line.split()]) == 1
+    assert capsys.readouterr().err.startswith(sentence.format(none=none))
