@@ -13,6 +13,8 @@ from pathlib import Path
 
 import click
 
+from pykbroker.cli.kafka_tools.__main__ import TOOLS, tool_named
+from pykbroker.cli.kafka_tools.options import form
 from pykbroker.cli.start import start
 from pykbroker.core.config.docs import DOCS, UNUSED
 from pykbroker.core.config.row import Row
@@ -123,6 +125,21 @@ def drop_in_differences(programs: Sequence[str], differences: Sequence[drop_in.D
     return f"\n{opening}\n\n{table(('program', 'kafka-python', 'pykbroker.kafka', 'reason'), *rows)}\n"
 
 
+def kafka_tools() -> str:
+    """Return the options of Kafka's tools, and for each option that is missing what to use instead."""
+    rows = []
+    for name in TOOLS:
+        tool = tool_named(name)
+        carried_out = [f"`{form(each)}`" for each in tool.options if not each.missing]
+        gone: dict[str, list[str]] = {}
+        for each in tool.options:
+            if each.missing:
+                gone.setdefault(each.missing, []).append(f"`--{each.name}`")
+        missing = "; ".join(f"{', '.join(names)}: {sentence}" for sentence, names in gone.items())
+        rows.append((f"`{name}`", ", ".join(carried_out), missing))
+    return table(("tool", "options", "missing"), *rows)
+
+
 PARTS = {
     "drop-in-producer": lambda: drop_in_differences(drop_in.PROGRAMS_OF_PRODUCER, drop_in.OF_PRODUCER),
     "drop-in-consumer": lambda: drop_in_differences(drop_in.PROGRAMS_OF_CONSUMER, drop_in.OF_CONSUMER),
@@ -133,6 +150,7 @@ PARTS = {
     "options": options,
     "examples": examples,
     "tested-with": tested,
+    "kafka-tools": kafka_tools,
 }
 
 

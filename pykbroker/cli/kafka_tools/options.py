@@ -147,13 +147,17 @@ def unknown(tool: Tool, name: str) -> str:
     return f"{bare} is not a recognized option: {advice}"
 
 
+def form(option: Option) -> str:
+    """Return how to write an option, such as `-t, --cluster-id ID`."""
+    value = f" [{option.takes}]" if option.is_optional else f" {option.takes}" if option.takes else ""
+    return f"{option.short + ', ' if option.short else ''}--{option.name}{value}"
+
+
 def usage(tool: Tool) -> str:
     """Return the help of a tool: a line for each option, also for those that are missing."""
     lines = [tool.summary, "", "Options:"]
     for each in sorted((*tool.options, *COMMON)):
-        value = f" [{each.takes}]" if each.is_optional else f" {each.takes}" if each.takes else ""
-        form = f"{each.short + ', ' if each.short else ''}--{each.name}{value}"
-        lines.append(f"  {form}" + (f"  (not translated: {each.missing})" if each.missing else ""))
+        lines.append(f"  {form(each)}" + (f"  (not translated: {each.missing})" if each.missing else ""))
     return "\n".join(lines)
 
 
