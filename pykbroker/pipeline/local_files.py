@@ -74,14 +74,18 @@ def replace(path: Path, name: Path, content: bytes, place: Callable[[Path, Path]
 
 
 def make(path: Path) -> list[Path]:
-    """Make a directory and those above it that are missing, so that their names are durable.
+    """Make a directory and those above it that are missing, so that their names are durable. A failure leaves none.
 
     Return those that were missing, the lowest one first.
     """
     missing = [each for each in (path, *path.parents) if not each.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for each in missing:
-        sync(each.parent)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for each in missing:
+            sync(each.parent)
+    except BaseException:
+        delete_empty(missing)
+        raise
     return missing
 
 

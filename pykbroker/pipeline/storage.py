@@ -318,24 +318,28 @@ class LocalStorage:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        path = self._root / name
-        with failures(path):
-            made = local_files.make(path.parent)
-            descriptor = self._locked(path)
+        path, made = self._root / name, list[Path]()
         try:
-            yield
-        finally:
+            with failures(path):
+                descriptor = self._locked(path, made)
             try:
-                with suppress(OSError):
-                    path.unlink()
+                yield
             finally:
-                os.close(descriptor)  # an interrupt would leave the lock to this process until its end
+                try:
+                    with suppress(OSError):
+                        path.unlink()
+                finally:
+                    os.close(descriptor)  # an interrupt would leave the lock to this process until its end
+        finally:
             local_files.delete_empty(made)
 
-    def _locked(self, path: Path) -> int:
-        """Return the descriptor of a lock file that this process holds. Its holder deletes the file at the end."""
+    def _locked(self, path: Path, made: list[Path]) -> int:
+        """Return the descriptor of a lock file that this process holds. Its holder deletes the file at the end.
+
+        `made` gets the directories that were made for it.
+        """
         for _ in range(LOCK_ATTEMPTS):
-            local_files.make(path.parent)
+            made += local_files.make(path.parent)
             with suppress(FileNotFoundError):  # the last holder has deleted the directory
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
                 try:

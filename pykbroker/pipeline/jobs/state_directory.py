@@ -185,8 +185,12 @@ def _locked(directory: Path, made: Iterable[Path]) -> int:
 
     `made` are the directories that this process has made for it.
     """
-    with failures(directory):
-        descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with failures(directory):
+            descriptor = os.open(directory, os.O_RDONLY)
+    except BaseException:
+        local_files.delete_empty(made)
+        raise
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), os.stat(directory)):

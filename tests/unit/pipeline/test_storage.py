@@ -419,13 +419,19 @@ def test_a_lock_that_its_last_holder_deletes_meanwhile_is_taken_again(
             assert storage.exists("lock")
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_lock_leaves_nothing_that_it_has_made(tmp_path: Path, fails: bool) -> None:
+@pytest.mark.parametrize("fails", ["", "in the block", "open", "fsync"])
+def test_a_lock_leaves_nothing_that_it_has_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
     (tmp_path / "there").mkdir()
-    for name in ("new/lake", "there"):
-        with suppress(StateConflict), LocalStorage(tmp_path / name).lock("own/lock"):
-            if fails:
-                raise StateConflict("refused")
+    with monkeypatch.context() as patch:
+        if fails == "open":
+            opened = os.open
+            patch.setattr(os, "open", lambda path, *rest: full() if Path(path).name == "lock" else opened(path, *rest))
+        elif fails == "fsync":
+            patch.setattr(os, "fsync", full)
+        for name in ("new/lake", "there"):
+            with suppress(PipelineError), LocalStorage(tmp_path / name).lock("own/lock"):
+                if fails:
+                    raise StateConflict("refused")
     with LocalStorage(tmp_path / "used").lock("own/lock"):
         (tmp_path / "used/file").touch()
     assert sorted(each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*")) == [
@@ -433,6 +439,28 @@ def test_a_lock_leaves_nothing_that_it_has_made(tmp_path: Path, fails: bool) -> 
         "used",
         "used/file",
     ]
+
+
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_lock_leaves_no_directory_that_it_has_made_for_the_last_holder_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, make = LocalStorage(tmp_path / "lake"), local_files.make
+    (tmp_path / "lake/own").mkdir(parents=True)
+
+    def deleted_before(path: Path) -> list[Path]:
+        monkeypatch.setattr(local_files, "make", make)
+        made = make(path)
+        shutil.rmtree(tmp_path / "lake")
+        return made
+
+    monkeypatch.setattr(local_files, "make", deleted_before)
+    with lake.lock("own/lock"):
+        assert lake.exists("own/lock")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

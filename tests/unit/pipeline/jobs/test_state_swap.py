@@ -72,6 +72,21 @@ def test_a_file_system_without_locks_is_named_as_that(tmp_path: Path, monkeypatc
     assert not any(tmp_path.iterdir())
 
 
+def test_a_run_that_cannot_open_its_directory_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def failing(path: Path, *rest: int) -> int:
+        if path.name == "state.staging":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return opened(path, *rest)
+
+    monkeypatch.setattr(os, "open", failing)
+    swap = StateSwap(LocalStorage(tmp_path / "new/state"), LocalStorage(tmp_path / "new/state.staging"))
+    with pytest.raises(PipelineError, match=r"state\.staging: Too many open files"):
+        swap.open(OWNER)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_run_that_writes_nothing_leaves_no_directory(tmp_path: Path) -> None:
     swap = StateSwap(LocalStorage(tmp_path / "a/b/state"), LocalStorage(tmp_path / "a/b/state.staging"))
     swap.open(OWNER)
