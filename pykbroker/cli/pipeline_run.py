@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pykbroker.cli.ask import BOOTSTRAP_VARIABLE
-from pykbroker.cli.job_signals import exit_code, ignore_signals, raising_interrupts
+from pykbroker.cli.job_signals import Interrupts, exit_code, raising_interrupts
 from pykbroker.cli.own_address import DEFAULT_BOOTSTRAP
 from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.core.address import Address
@@ -227,9 +227,8 @@ def run_job(
     signals: list[int] = []
     silence_failed_calls()
     try:
-        with raising_interrupts(signals):
-            report = _run(settings, job, signals)
-            ignore_signals()
+        with raising_interrupts(signals) as interrupts:
+            report = _run(settings, job, signals, interrupts)
             click.echo(report.json() if as_json else report.text())
     except (Exception, KeyboardInterrupt) as error:
         if not signals and isinstance(error, PipelineError):
@@ -244,10 +243,13 @@ def run_job(
     sys.exit(report.exit_code)
 
 
-def _run(settings: SessionSettings, job: Callable[..., JobReport], signals: Sequence[int]) -> JobReport:
+def _run(
+    settings: SessionSettings, job: Callable[..., JobReport], signals: Sequence[int], interrupts: Interrupts
+) -> JobReport:
     """Open a session, and run a job unless a signal has come meanwhile. Python ignores what a finalizer raises.
 
-    A signal while the session closes ends that alone.
+    A signal while the session closes ends that alone. A later one has no effect: Python looks for signals behind calls,
+    and there is none between the last of them and the report.
     """
     from pykbroker.pipeline.session import pipeline_session
 
@@ -261,6 +263,8 @@ def _run(settings: SessionSettings, job: Callable[..., JobReport], signals: Sequ
     except (Exception, KeyboardInterrupt):
         if not reports or not signals:
             raise
+    finally:
+        interrupts.is_over = True
     return reports[0]
 
 
