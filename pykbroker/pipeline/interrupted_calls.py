@@ -7,16 +7,20 @@ from typing import Any
 
 
 def close_interrupted_calls() -> None:
-    """Let py4j close the connection of a call that an interrupt ends. The next call of the thread opens another one.
+    """Let py4j close the connection of a call that an interrupt ends. The next call opens another one.
 
     py4j keeps the connection of a thread, on which the answer then comes to the next call, and so on to each later one.
+    With PYSPARK_PIN_THREAD=false it does not, but fails where it looks for the connection of an interrupted call.
     """
     from py4j.clientserver import ClientServerConnection
+    from py4j.java_gateway import GatewayConnection
 
-    send: Any = ClientServerConnection.send_command
-    if hasattr(send, "__wrapped__"):
-        return
+    for connection in (ClientServerConnection, GatewayConnection):
+        if not hasattr(connection.send_command, "__wrapped__"):
+            connection.send_command = _closing(connection.send_command)
 
+
+def _closing(send: Any) -> Any:
     @wraps(send)
     def send_whole(connection: Any, command: str) -> Any:
         try:
@@ -25,6 +29,7 @@ def close_interrupted_calls() -> None:
             raise
         except BaseException:  # py4j handles errors alone
             connection.close()
+            connection.socket = None  # there is nothing left for py4j to close
             raise
 
-    ClientServerConnection.send_command = send_whole
+    return send_whole

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from py4j.clientserver import JavaClient, JavaParameters, PythonParameters
-from py4j.java_gateway import GatewayProperty
+from py4j.java_gateway import GatewayClient, GatewayConnection, GatewayParameters, GatewayProperty
 
 from pykbroker.cli.job_signals import raising_interrupts
 from pykbroker.pipeline.interrupted_calls import close_interrupted_calls
@@ -31,9 +31,9 @@ def serve(connection: socket.socket) -> None:
                 connection.sendall(f"{late}!{command}".encode())
 
 
-@pytest.fixture
-def jvm() -> Iterator[JavaClient]:
-    """Yield a client of a fake JVM."""
+@pytest.fixture(params=["true", "false"])
+def jvm(request: pytest.FixtureRequest) -> Iterator[GatewayClient]:
+    """Yield the client of a fake JVM that pyspark has by its variable PYSPARK_PIN_THREAD."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def accept() -> None:
@@ -45,28 +45,32 @@ def jvm() -> Iterator[JavaClient]:
                 threading.Thread(target=serve, args=(connection,), daemon=True).start()
 
         threading.Thread(target=accept, daemon=True).start()
-        parameters = JavaParameters(port=server.getsockname()[1])
-        client = JavaClient(parameters, PythonParameters(), GatewayProperty(True, None), deque())
+        port, memory = server.getsockname()[1], GatewayProperty(True, None)
+        if request.param == "true":
+            client = JavaClient(JavaParameters(port=port), PythonParameters(), memory, deque())
+        else:
+            client = GatewayClient(gateway_parameters=GatewayParameters(port=port), gateway_property=memory)
         yield client
         client.close()
         server.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.timeout(10)
-def test_the_call_after_an_interrupted_one_gets_its_own_answer(jvm: JavaClient) -> None:
+def test_the_call_after_an_interrupted_one_gets_its_own_answer(jvm: GatewayClient) -> None:
     close_interrupted_calls()
     assert jvm.send_command(NEXT) == NEXT.strip()
-    connection = jvm.get_thread_connection()
+    connections = list(jvm.deque)
     with raising_interrupts([]), pytest.raises(KeyboardInterrupt):
         jvm.send_command(INTERRUPTED)
     assert jvm.send_command(NEXT) == NEXT.strip()
-    assert jvm.get_thread_connection() is not connection
+    assert connections != []
+    assert not {*connections} & {*jvm.deque}
 
 
 def test_calls_are_closed_once_for_all_sessions() -> None:
     from py4j.clientserver import ClientServerConnection
 
     close_interrupted_calls()
-    before = ClientServerConnection.send_command
+    before = [kind.send_command for kind in (ClientServerConnection, GatewayConnection)]
     close_interrupted_calls()
-    assert ClientServerConnection.send_command is before
+    assert [kind.send_command for kind in (ClientServerConnection, GatewayConnection)] == before
