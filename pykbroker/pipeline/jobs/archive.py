@@ -24,7 +24,7 @@ from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession, continued, retried_by_data_source
 from pykbroker.pipeline.spark_checkpoint import begin_partitions, keep_partitions, mend, require_whole
-from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
+from pykbroker.pipeline.spark_errors import explained, is_loss, loss_reason, sentence, tolerating_end
 from pykbroker.pipeline.spark_offsets import (
     SPARK,
     Ends,
@@ -132,19 +132,8 @@ class Sink(Protocol):
 
 def archive(session: PipelineSession, settings: ArchiveSettings, say: Say) -> JobReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if the query fails."""
-    begun = time.monotonic()
     job = ArchiveJob(session, settings, say)
-    losses: list[str] = []
-    is_interrupted = False
-    try:
-        job.run()
-    except KeyboardInterrupt:
-        say("archive: interrupted; the next run continues")
-        is_interrupted = settings.every_s is None
-    except RecordsLost as error:
-        losses.append(str(error))
-    figures = {"records": job.records, "batches": job.batches, "target": settings.target}
-    return JobReport(JOB, figures, [*skipped_losses(job.skipped), *losses], time.monotonic() - begun, is_interrupted)
+    return job.report(lambda: {"records": job.records, "batches": job.batches, "target": settings.target})
 
 
 class ArchiveJob:
@@ -180,6 +169,28 @@ class ArchiveJob:
             self._sink = IcebergTable(session.spark, self._target.directory, settings.file_bytes_min, say)
         else:
             self._sink = ParquetFiles(session.spark, self._target, settings.file_bytes_min, say)
+
+    def report(self, figures: Callable[[], dict[str, Any]], found: Callable[[], list[str]] = list) -> JobReport:
+        """Run, and return the report with figures and further losses. An error after a loss is one of the figures.
+
+        Raise PipelineError for an error without a loss.
+        """
+        begun, lost, error, is_interrupted = time.monotonic(), list[str](), dict[str, str](), False
+        try:
+            with explained():
+                self.run()
+        except KeyboardInterrupt:
+            self._say(f"{self._job}: interrupted; the next run continues")
+            is_interrupted = self._settings.every_s is None
+        except RecordsLost as loss:
+            lost = [str(loss)]
+        except PipelineError as failure:
+            if not self.skipped and not found():
+                raise
+            self._say(f"{self._job}: {failure}")
+            error = {"error": str(failure)}
+        losses = [*skipped_losses(self.skipped), *lost, *found()]
+        return JobReport(self._job, figures() | error, losses, time.monotonic() - begun, is_interrupted)
 
     def run(self) -> None:
         """Archive until the end of the topics, or for ever."""
@@ -278,11 +289,18 @@ class ArchiveJob:
                     self._run_query({"processingTime": f"{self._settings.every_s} seconds"})
             except PlanChanged:
                 continue
-            except RecordsLost:
-                if not self._begin(self._cluster.ends(self._cluster.facts(self._wanted)).first, is_lost=True):
+            except RecordsLost as loss:
+                if not self._begin(self._starts(loss), is_lost=True):
                     raise
             else:
                 return
+
+    def _starts(self, loss: RecordsLost) -> Mapping[TopicPartition, int]:
+        """Return the starts of the logs. Raise the loss that Spark has found if the brokers do not answer."""
+        try:
+            return self._cluster.ends(self._cluster.facts(self._wanted)).first
+        except PipelineError:
+            raise loss from None
 
     def _begin(self, starts: Mapping[TopicPartition, int], *, is_lost: bool = False) -> bool:
         """Note where partitions begin that the next batch would begin elsewhere. Return whether there are some.
@@ -472,7 +490,7 @@ class ArchiveJob:
                 return changed
             return "; ".join(lost_offsets(reached(self._checkpoint), self._cluster.ends(facts)))
         except PipelineError as error:
-            return str(error)
+            return "" if is_lost else str(error)  # Spark has found the loss
 
 
 def places(session: PipelineSession, settings: ArchiveSettings) -> tuple[Storage | None, Storage]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -14,11 +13,11 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import PipelineCluster, named, require_topics
 from pykbroker.pipeline.decoding.columns import ERROR, FIELDS, KEPT, decode_batches
 from pykbroker.pipeline.decoding.plan import DecodePlan, decoding
-from pykbroker.pipeline.errors import PipelineError, RecordsLost
+from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archive import FILE_BYTES_MIN, ArchiveJob, ArchiveSettings
 from pykbroker.pipeline.jobs.dead_letters import DeadLetters
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
-from pykbroker.pipeline.jobs.skipped import Check, skipped_losses
+from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import HEADERS
@@ -59,7 +58,6 @@ class DecodeSettings(msgspec.Struct, frozen=True):
 
 def decode(session: PipelineSession, settings: DecodeSettings, say: Say) -> JobReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if the query fails."""
-    begun = time.monotonic()
     decoding(settings.plan)
     letters = _dead_letters(settings)
     sinks: list[DecodedFiles] = []
@@ -77,25 +75,17 @@ def decode(session: PipelineSession, settings: DecodeSettings, say: Say) -> JobR
         is_moved=settings.is_moved,
     )
     job = ArchiveJob(session, archiving, say, JOB, sink)
-    losses: list[str] = []
-    is_interrupted = False
-    try:
-        job.run()
-    except KeyboardInterrupt:
-        say("decode: interrupted; the next run continues")
-        is_interrupted = settings.every_s is None
-    except RecordsLost as error:
-        losses.append(str(error))
-    figures = {
-        "records": job.records,
-        "good": sinks[0].good,
-        "bad": sinks[0].bad,
-        "batches": job.batches,
-        "target": settings.target,
-        "dead_letters": settings.dead_letters or "none",
-    }
-    losses = [*skipped_losses(job.skipped), *losses, *sinks[0].losses]
-    return JobReport(JOB, figures, losses, time.monotonic() - begun, is_interrupted)
+    return job.report(
+        lambda: {
+            "records": job.records,
+            "good": sinks[0].good,
+            "bad": sinks[0].bad,
+            "batches": job.batches,
+            "target": settings.target,
+            "dead_letters": settings.dead_letters or "none",
+        },
+        lambda: sinks[0].losses,
+    )
 
 
 def fixed_options(settings: DecodeSettings) -> dict[str, str]:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from pykbroker.pipeline import local_files
-from pykbroker.pipeline.cluster import LogEnds
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs import archive as archive_job
 from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob
+from pykbroker.pipeline.report import ExitCode
 from pykbroker.pipeline.spark_offsets import last_done, left_batch, planned_ends
 from pykbroker.pipeline.state import MANIFEST, planned_run
 from pykbroker.pipeline.storage import LocalStorage
@@ -48,6 +49,60 @@ def test_a_run_without_a_left_batch_has_one_query(lake: Archive) -> None:
     lake.run()
     assert lake.triggers == [{"availableNow": True}]
     assert lake.sink.offsets(ORDERS) == [0, 1, 2, 3, 4]
+
+
+class AwayTopics(ModelTopics):
+    """Topics of brokers that are away once a query reads them. `looks` are answered before."""
+
+    def __init__(self, looks: int, **logs: tuple[int, int]) -> None:
+        super().__init__(**logs)
+        self._looks = looks
+
+    def facts(self, *arguments: Any) -> ClusterFacts:
+        self._looks -= 1
+        if self._looks < 0:
+            raise PipelineError("b:9092: no answer within 60 s")
+        return super().facts(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("looks", "reason"),
+    [
+        (1, "orders-0 starts from 8 instead of 5"),
+        (2, "orders-0: the offsets 5 to 7 are deleted, and the log begins at 8"),
+    ],
+)
+def test_a_loss_is_one_though_the_brokers_are_away_behind_it(lake: Archive, looks: int, reason: str) -> None:
+    lake.run()
+    lake.topics.logs = {ORDERS: (8, 9)}
+    job = lake.job()
+    vars(job)["_cluster"] = AwayTopics(looks, orders0=(8, 9))
+    report = job.report(dict)
+    assert (report.exit_code, report.figures) == (ExitCode.LOSS, {})
+    assert report.losses == [f"{reason}; if that is known, go on with the rest by --kafka failOnDataLoss=false"]
+
+
+@pytest.mark.parametrize("first", [5, 8])
+def test_a_run_that_fails_behind_a_loss_reports_it(lake: Archive, first: int) -> None:
+    """The archive has skipped the offsets, so the next run says nothing about them."""
+    lake.run()
+    lake.every_s, lake.topics.logs = 1.0, {ORDERS: (first, 9)}
+    job, write = lake.job(failOnDataLoss="false"), lake.sink.write
+
+    def written(*arguments: Any) -> int:
+        count = write(*arguments)
+        lake.sink.fails, lake.topics.logs = PipelineError("no space left"), {ORDERS: (first, 10)}
+        return count
+
+    vars(lake.sink)["write"] = written
+    if first == 5:
+        with pytest.raises(PipelineError, match="no space left"):
+            job.report(dict)
+    else:
+        report = job.report(dict)
+        assert (report.exit_code, report.figures) == (ExitCode.LOSS, {"error": "no space left"})
+        assert report.losses == ["orders-0: the topic had deleted the offsets 5 to 7 before they were archived"]
+        assert "archive: no space left" in lake.lines
 
 
 @pytest.mark.parametrize("has_batch", [False, True])
