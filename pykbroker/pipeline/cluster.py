@@ -104,6 +104,18 @@ class PipelineCluster:
 
         return self._run(ask)
 
+    def first_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offsets of logs, without those of partitions that are deleted.
+
+        Partitions that brokers with old metadata hide are waited for.
+        """
+
+        async def ask(consumer: HostedConsumer) -> dict[TopicPartition, int]:
+            first, _ = await of_existing(consumer.shell, consumer.calls.beginning_offsets, list(partitions))
+            return first
+
+        return self._run(ask)
+
     def committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of a group, for the partitions that have one.
 

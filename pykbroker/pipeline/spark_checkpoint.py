@@ -163,6 +163,15 @@ def begin_partitions(
     return BegunPartitions(resumed, new)
 
 
+def begun_anew(checkpoint: Storage) -> frozenset[TopicPartition]:
+    """Return the partitions of a left batch that the last one which is done does not have."""
+    done, left = last_done(checkpoint), left_batch(checkpoint)
+    if done is None or left is None:
+        return frozenset()
+    known, planned = (by_partition(planned_ends(checkpoint, batch, or_start=True)) for batch in (done, left))
+    return frozenset(planned.keys() - known.keys())
+
+
 def keep_partitions(checkpoint: Storage, existing: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     """Add existing partitions to a left batch that the batch before it has. Return their ends, which do not change.
 

@@ -23,7 +23,7 @@ from pykbroker.pipeline.reading import TopicsToRead, read_planned, stream_record
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession, continued, retried_by_data_source
-from pykbroker.pipeline.spark_checkpoint import begin_partitions, keep_partitions, mend, require_whole
+from pykbroker.pipeline.spark_checkpoint import begin_partitions, begun_anew, keep_partitions, mend, require_whole
 from pykbroker.pipeline.spark_errors import explained, is_loss, loss_reason, sentence, tolerating_end
 from pykbroker.pipeline.spark_offsets import (
     SPARK,
@@ -297,16 +297,26 @@ class ArchiveJob:
 
     def _starts(self, loss: RecordsLost) -> Mapping[TopicPartition, int]:
         """Return the starts of the logs. Raise the loss that Spark has found if the brokers do not answer."""
+        planned = {*reached(self._checkpoint), *begun_anew(self._checkpoint)}
         try:
-            return self._cluster.ends(self._cluster.facts(self._wanted)).first
+            return self._with_hidden(self._cluster.ends(self._cluster.facts(self._wanted)).first, planned)
         except PipelineError:
             raise loss from None
+
+    def _with_hidden(
+        self, starts: Mapping[TopicPartition, int], planned: AbstractSet[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """Return starts with those of planned partitions that a broker with old metadata has hidden from this job."""
+        hidden = planned - starts.keys()
+        return {**starts, **self._cluster.first_offsets(hidden)} if hidden else starts
 
     def _begin(self, starts: Mapping[TopicPartition, int], *, is_lost: bool = False) -> bool:
         """Note where partitions begin that the next batch would begin elsewhere. Return whether there are some.
 
         `starts` are those of existing logs. `is_lost`: Spark takes records of the batch for lost ones.
         """
+        if self._may_skip:
+            starts = self._with_hidden(starts, begun_anew(self._checkpoint))
         existing = [key for key in starts if self._hidden[key] < HIDDEN_MAX]
         kept = keep_partitions(self._checkpoint, existing)
         self._hidden.update(kept.keys())

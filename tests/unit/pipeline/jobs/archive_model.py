@@ -83,11 +83,15 @@ class ModelSink:
 
 
 class Archive:
-    """An archive of the topics that a pattern selects. Each run has a job of its own."""
+    """An archive of the topics that a pattern selects. Each run has a job of its own.
+
+    The job sees other metadata than Spark if `seen` has topics.
+    """
 
     def __init__(self, checkpoint: Storage, kind: Kind) -> None:
         self.checkpoint, self.kind, self.pattern = checkpoint, kind, ".*"
         self.sink, self.topics, self.lines = ModelSink(), ModelTopics(orders0=(0, 5)), list[str]()
+        self.seen: ModelTopics | None = None
         self.triggers: list[Mapping[str, Any]] = []
         self.is_moved, self.committed_only = False, True
         self.every_s: float | None = None
@@ -104,7 +108,7 @@ class Archive:
             write: Any = job._write
             return ModelQuery(self.kind, self.checkpoint, self.topics, trigger, write, fails_on_loss=fails_on_loss)
 
-        vars(job).update(_cluster=self.topics, _start=start)
+        vars(job).update(_cluster=self.seen or self.topics, _start=start)
         return job
 
     def run(self, **options: str) -> None:

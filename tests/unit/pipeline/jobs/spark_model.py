@@ -6,7 +6,7 @@ It writes the files of Spark's checkpoint, calls the job for each batch, and ref
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 from pyspark.errors import PySparkRuntimeError
@@ -44,6 +44,11 @@ class ModelTopics:
         """Return the wanted topics."""
         topics = [key.topic for key in self.logs if wanted(key.topic)]
         return ClusterFacts("c", {name: f"id-{name}" for name in topics}, {name: topics.count(name) for name in topics})
+
+    def first_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offsets of existing partitions. Those that are hidden are waited for."""
+        logs = self.logs | self.hidden
+        return {key: logs[key][0] for key in partitions if key in logs}
 
     def ends(self, facts: ClusterFacts) -> LogEnds:
         """Return the ends of the logs of some topics."""

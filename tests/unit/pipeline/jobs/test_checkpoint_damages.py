@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.cluster import ClusterFacts
+from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.spark_offsets import last_done, left_batch
 from tests.unit.pipeline.jobs.archive_model import CUTS, KINDS, Archive, Killed, new_archive
-from tests.unit.pipeline.jobs.spark_model import Kind
+from tests.unit.pipeline.jobs.spark_model import Kind, ModelTopics
 
 STEPS, CASES = 6, 15
 NEW_TOPICS = (("users", 0), ("others", 4))
@@ -30,12 +33,28 @@ def grow(logs: dict[TopicPartition, tuple[int, int]], random: Random) -> None:
         logs[TopicPartition("orders", orders)] = 0, random.randrange(3)
 
 
-def run_or_kill(lake: Archive, random: Random) -> bool:
-    """Run, or end the process within the next batch or behind it. Return whether the run has ended by itself.
+class OldMetadata(ModelTopics):
+    """Topics of brokers of which some have old metadata. Each look is at another broker."""
 
-    A partition may be hidden from the run, which may skip records then.
+    def __init__(self, logs: Mapping[TopicPartition, tuple[int, int]], random: Random, share: float) -> None:
+        super().__init__()
+        self.has_hidden = False
+        self._all, self._random, self._share = logs, random, share
+
+    def facts(self, *arguments: Any) -> ClusterFacts:
+        self.logs = dict(self._all)
+        self.hidden = {key: self.logs.pop(key) for key in sorted(self._all)[1:] if self._random.random() < self._share}
+        self.has_hidden |= bool(self.hidden)
+        return super().facts(*arguments)
+
+
+def run_or_kill(lake: Archive, random: Random) -> bool:
+    """Run, or end the process within the next batch or behind it. Return whether the run has ended with all records.
+
+    Partitions may be hidden from the job, and others from Spark, which may skip records then.
     """
     logs = lake.topics.logs
+    lake.seen = seen = OldMetadata(dict(logs), random, random.choice((0, 0.2)))
     lake.topics.hidden = hidden = {key: logs.pop(key) for key in sorted(logs)[1:] if random.random() < 0.2}
     match random.choice(("whole", "in batch", "behind batch")):
         case "in batch":
@@ -48,12 +67,18 @@ def run_or_kill(lake: Archive, random: Random) -> bool:
                 raise Killed
 
             vars(lake.sink)["write"] = killed
-    has_ended = False
-    with suppress(Killed):
-        lake.run(failOnDataLoss="false" if hidden or random.random() < 0.1 else "true")
-        has_ended = not hidden
+    has_ended, job = False, lake.job(failOnDataLoss="false" if hidden or random.random() < 0.1 else "true")
+    try:
+        job.run()
+        has_ended = not hidden and not seen.has_hidden
+    except Killed:
+        pass
+    except PipelineError as error:
+        assert hidden
+        assert "Spark has stopped before the ends" in str(error)
+    assert job.skipped == []
     logs |= hidden
-    lake.topics.hidden = {}
+    lake.topics.hidden, lake.seen = {}, None
     lake.sink.fails = None
     vars(lake.sink).pop("write", None)
     return has_ended

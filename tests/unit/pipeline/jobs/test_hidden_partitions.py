@@ -129,6 +129,30 @@ def test_a_new_partition_whose_start_spark_does_not_find_is_not_lost(lake: Archi
     )
 
 
+@pytest.mark.parametrize("is_hidden", ["from the job", "from Spark", "from both"])
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_new_topic_that_is_hidden_while_its_start_is_looked_up_has_lost_nothing(
+    lake: Archive, is_hidden: str, fails: str
+) -> None:
+    """The log of the topic does not begin at 0. Spark has planned a batch with it by the metadata of another broker."""
+    lake.run()
+    logs, new = {ORDERS: (0, 6)}, {OTHER: (4, 9)}
+    plan(lake.checkpoint, 1, {ORDERS: 6, OTHER: 9})
+    lake.seen = seen = ModelTopics()
+    lake.topics.logs, lake.topics.hidden = (logs | new, {}) if is_hidden == "from the job" else (logs, new)
+    seen.logs, seen.hidden = (logs | new, {}) if is_hidden == "from Spark" else (logs, new)
+    job, write = lake.job(failOnDataLoss=fails), lake.sink.write
+
+    def written(*arguments: Any) -> int:
+        lake.topics.logs = seen.logs = logs | new
+        return write(*arguments)
+
+    vars(lake.sink)["write"] = written
+    job.run()
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(OTHER)) == (list(range(6)), list(range(4, 9)))
+    assert job.skipped == []
+
+
 @pytest.mark.parametrize("hidden", [1, HIDDEN_MAX, HIDDEN_MAX + 1])
 def test_a_partition_that_is_hidden_from_batch_after_batch_is_lost(lake: Archive, hidden: int) -> None:
     """The jobs see it in the metadata of other brokers."""
