@@ -6,13 +6,13 @@ The standard input is a pipe that only other processes of the cluster hold open.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import threading
 from contextlib import suppress
 
 from pykbroker.cli.main import pykbroker
+from pykbroker.world.temporary import remove_tree
 
 TEMPORARY, KEPT = "temporary", "kept"
 
@@ -25,7 +25,7 @@ def main(data_dir: str, kind: str, *options: str) -> None:
         pykbroker(["start", "--data-dir", data_dir, *options], prog_name="pykbroker")
     finally:
         if orphaned.is_set() and kind == TEMPORARY:
-            shutil.rmtree(data_dir, ignore_errors=True)
+            remove_tree(data_dir)
             with suppress(OSError):
                 os.rmdir(os.path.dirname(data_dir))  # the last broker removes the directory of the cluster
 

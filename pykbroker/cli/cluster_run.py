@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from pykbroker.cli.process import write_log
 from pykbroker.cli.signals import STOPPING
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.version import VERSION
+from pykbroker.world.temporary import temporary_directory
 
 RESTART_S = 0.5
 """The pause before a broker that died is started again."""
@@ -144,7 +144,7 @@ def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool
     write_log(plan.log_level, "text")
     if reason := plan.refusal():
         raise click.UsageError(reason)
-    with tempfile.TemporaryDirectory(prefix="pykbroker-cluster-") if memory else nullcontext() as temporary:
+    with temporary_directory("pykbroker-cluster-") if memory else nullcontext() as temporary:
         path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
         os.makedirs(path, exist_ok=True)
         warn_left_out(path, plan)

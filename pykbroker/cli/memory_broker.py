@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from pykbroker.cli.options import Options
-from pykbroker.cli.run import temporary_directory
 from pykbroker.core.address import Address
 from pykbroker.core.new_topic import NewTopic
+from pykbroker.world.temporary import temporary_directory
 
 if TYPE_CHECKING:
     from pykbroker.core.settings import Serving, Settings

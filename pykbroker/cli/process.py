@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import logging
@@ -95,11 +96,13 @@ def garbage_collector_off() -> Iterator[None]:
 
 
 def settle_garbage_collector() -> None:
-    """Exempt the objects of the start from collection, and collect less often.
+    """Exempt the objects of the start from collection, collect less often, and not at exit.
 
-    Requests then take 10 to 25 % less time.
+    Requests then take 10 to 25 % less time. At exit, a collection of 10,000 partitions takes 0.5 s and frees no more
+    than the end of the process does.
     """
     # No collection comes first: with 2,000 partitions it would stop the event loop for 90 ms, to free 34 objects.
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     gc.enable()
+    atexit.register(gc.freeze)

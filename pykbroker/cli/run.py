@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.core.version import VERSION
 from pykbroker.world.system_limits import raise_open_files_limit
+from pykbroker.world.temporary import temporary_directory
 
 if TYPE_CHECKING:
     from pykbroker.cli.console import Console
@@ -68,11 +68,6 @@ def console_on(address: Address | None) -> Iterator[Console | None]:
         yield console
     finally:
         console.close()
-
-
-def temporary_directory() -> tempfile.TemporaryDirectory[str]:
-    """Return a temporary directory that is removed at exit."""
-    return tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True)
 
 
 def serve(settings: Settings, console: Console | None, noted: Sequence[int], *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from pykbroker.core.errors import StartError
 from pykbroker.testing.broker_thread import BrokerThread
 from pykbroker.testing.options import BrokerOptions
-from pykbroker.testing.temporary import remove_tree
+from pykbroker.world.temporary import remove_tree
 
 PARENT_CHECK_S = 0.5
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
 from pykbroker.testing.cluster_options import CONTROLLER, ClusterOptions, checked_cluster_options
 from pykbroker.testing.options import HOST, START_TIMEOUT_S, ConfigValue, values_as_texts
-from pykbroker.testing.temporary import temporary_directory
 from pykbroker.world.shadowing import require_ours
+from pykbroker.world.temporary import temporary_directory
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin

@@ -17,8 +17,8 @@ from pykbroker.testing.options import (
     checked_options,
     values_as_texts,
 )
-from pykbroker.testing.temporary import temporary_directory
 from pykbroker.world.shadowing import require_ours
+from pykbroker.world.temporary import temporary_directory
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin

@@ -474,10 +474,10 @@ class LogDirectory:
 
     async def _close_logs(self, complete: bool) -> None:
         """Close all logs, several at a time, since each may wait for an fsync."""
-        limit = trio.CapacityLimiter(CLOSING_AT_ONCE)
+        left = iter((*self.logs.items(), *self.futures.logs.items()))
 
-        async def close(key: TopicPartition, log: Log) -> None:
-            async with limit:
+        async def close_each() -> None:
+            for key, log in left:
                 try:
                     await log.close(complete=complete)
                 except (CorruptLog, OSError) as failure:
@@ -492,8 +492,8 @@ class LogDirectory:
                         self.fail(failure)
 
         async with trio.open_nursery() as nursery:
-            for key, log in (*self.logs.items(), *self.futures.logs.items()):
-                nursery.start_soon(close, key, log)
+            for _ in range(CLOSING_AT_ONCE):
+                nursery.start_soon(close_each)
 
 
 def broker_epoch_of(marker: bytes | None) -> int:

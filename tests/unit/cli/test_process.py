@@ -88,3 +88,23 @@ def test_objects_of_the_start_are_exempted_without_a_collection_which_would_stop
     assert gc.get_freeze_count() > 1000
     assert gc.isenabled()
     assert gc.get_threshold() == GARBAGE_THRESHOLDS
+
+
+ENDED = """
+import sys
+from pykbroker.cli.process import settle_garbage_collector
+class Cycle:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        print("collected")
+if sys.argv[1] == "settled":
+    settle_garbage_collector()
+Cycle()
+"""
+
+
+@pytest.mark.parametrize(("how", "printed"), [("settled", ""), ("as usual", "collected")])
+def test_the_end_of_the_process_waits_for_no_collection(how: str, printed: str):
+    done = subprocess.run([sys.executable, "-c", ENDED, how], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == printed
