@@ -109,7 +109,7 @@ def test_refused_batches_do_not_leak_memory(start_broker: Callable[..., BrokerPr
             Case(client.create_topic({"max.message.bytes": str(OPENED_BYTES_MAX[codec] // 16), **configs}), data, code)
             for codec, data, configs, code in kinds()
         ]
-    assert sum(is_long_work(case.data, LogConfig()) for case in cases) >= len(cases) - len(OPENED_BYTES_MAX)
+    assert sum(is_long_work(Batch.read(case.data), LogConfig()) for case in cases) >= len(cases) - len(OPENED_BYTES_MAX)
     refuse_all(broker.address, cases, AT_ONCE)
     Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # Writing 5 resets the peak.
     before = peak_bytes(broker)

@@ -298,10 +298,7 @@ class Partition:
         except OSError as error:
             self.refused.note(log, data, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
             raise self.fail(error) from error
-        traffic = self.traffic
-        traffic.appends += 1
-        traffic.messages_in += appended.last_offset - appended.base_offset + 1
-        traffic.bytes_in += len(data)
+        self.traffic.count_append(appended.last_offset - appended.base_offset + 1, len(data))
         committed = role.committed(log.state.log_end_offset, log.flusher.recovery_point)
         if committed > self.high_watermark:
             self.high_watermark = committed
@@ -350,10 +347,7 @@ class Partition:
             appended = append(*args)
         except OSError as error:
             raise self.fail(error) from error
-        traffic = self.traffic
-        traffic.appends += 1
-        traffic.messages_in += appended.last_offset - appended.base_offset + 1
-        traffic.bytes_in += size
+        self.traffic.count_append(appended.last_offset - appended.base_offset + 1, size)
         self.advance(log)
         for follower in self.followers:
             follower.note_append(self)

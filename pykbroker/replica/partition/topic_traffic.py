@@ -68,6 +68,12 @@ class TopicTraffic:
         for name in COUNTERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
+    def count_append(self, records: int, size: int) -> None:
+        """Count an appended batch of `size` bytes."""
+        self.appends += 1
+        self.messages_in += records
+        self.bytes_in += size
+
     def refuse_append(self, code: int) -> None:
         """Count a refused batch."""
         self.appends_refused += 1

@@ -14,7 +14,7 @@ from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from pykbroker.world.disk import Buffer
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
-from wire.records.batch import CODEC_MASK, HEADER_BYTES, Batch
+from wire.records.batch import HEADER_BYTES, Batch
 from wire.records.builder import recompress, sealed, stamped
 from wire.records.compression import Codec, TooLarge, decompress, room_for
 from wire.records.framing import TooManyBlocks, check_framing
@@ -41,7 +41,6 @@ FRAMED_AT_ONCE_BLOCKS_MAX = 10_000
 """The number of compressed blocks up to which their framing is checked on the event loop. This takes 3 ms."""
 GZIP_COST = 4
 """The time that gzip takes, as a multiple of the time of other codecs."""
-COUNT = slice(HEADER_BYTES - 4, HEADER_BYTES)
 
 
 class LongWork(Exception):
@@ -58,23 +57,19 @@ def packs(config: LogConfig) -> bool:
     return config.compression_type in CODECS
 
 
-def is_long_work(data: Buffer, config: LogConfig) -> bool:
-    """Whether `rewritten` would block the event loop. It is false for an invalid batch, which is refused quickly."""
-    if len(data) < HEADER_BYTES:
-        return False
-    codec, target, looks = data[22] & CODEC_MASK, CODECS.get(config.compression_type), opens_records(config)
-    packs = target is not None and codec != target
-    if not (looks or packs):
-        return False
-    if (packs and len(data) > PACKED_AT_ONCE_BYTES_MAX) or (
-        looks and int.from_bytes(data[COUNT], "big") > WALKED_AT_ONCE_RECORDS_MAX
-    ):
+def is_long_work(batch: Batch, config: LogConfig) -> bool:
+    """Whether `rewritten` would block the event loop, for a batch within the limits of `LogAppender.configure`.
+
+    It is false for an invalid batch, which is refused quickly.
+    """
+    target = CODECS.get(config.compression_type)
+    packs = target is not None and batch.codec != target
+    if packs and batch.size > PACKED_AT_ONCE_BYTES_MAX:
         return True
+    if not batch.codec or not (packs or opens_records(config)):
+        return False
     bytes_max = 2 * PACKED_AT_ONCE_BYTES_MAX if packs else WALKED_AT_ONCE_BYTES_MAX
-    if not codec:
-        return len(data) - HEADER_BYTES > bytes_max
     try:
-        batch = Batch.read(data)
         return _cost(batch.codec, batch.payload, bytes_max)[1] > bytes_max
     except DecodeError:
         return False
@@ -109,9 +104,10 @@ def require_readable(codec: int, data: Buffer, blocks_max: int) -> None:
 
 def rewritten_at_once(data: Buffer, config: LogConfig, now_ms: int) -> Batch:
     """Return the batch `data` as `rewritten` does. Raise LongWork if that may take too long for the event loop."""
-    if is_long_work(data, config):
+    batch = Batch.read(data)
+    if is_long_work(batch, config):
         raise LongWork
-    return rewritten(Batch.read(data), config, now_ms, at_once=True)
+    return rewritten(batch, config, now_ms, at_once=True)
 
 
 def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = False) -> Batch:
