@@ -82,7 +82,7 @@ class Image:
 
     def do_env(self, rest: str) -> None:
         name, _, value = rest.partition("=")
-        self.env[name] = self.placed(value).replace(":$PATH", "")
+        self.env[name] = ":".join(map(self.placed, value.removesuffix(":$PATH").split(":")))
 
     def do_user(self, rest: str) -> None:
         self.user = rest
