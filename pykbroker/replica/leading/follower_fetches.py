@@ -45,7 +45,8 @@ class FollowerFetches:
             for topic in request.forgotten_topics_data:
                 for index in topic.partitions:
                     session.forget((topic.topic_id if fetching.by_id else topic.topic, index))
-            changed = [fetching.partitions[key] for key in requested_partitions(request, by_id=fetching.by_id)]
+            named = requested_partitions(request, by_id=fetching.by_id)
+            changed = [fetching.partitions[key] for key in named if key in fetching.partitions]  # unless also forgotten
             changed += session.unlocated.values()
         else:
             session = FollowerSession(follower.replica_id, follower.replica_epoch, self._replicas.quotas.leader)

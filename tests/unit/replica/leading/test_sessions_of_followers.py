@@ -13,7 +13,7 @@ from pykbroker.replica.partition.partition import Partition
 from tests.unit.replica.brokers import TOPIC_ID, Broker, Cluster, Link, batch, pause
 from tests.unit.replica.host import NOW_MS
 from tests.unit.replica.test_replication import until
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, ReplicaState
 
 Clock = trio.testing.MockClock
 ROUNDS = 12
@@ -156,3 +156,22 @@ async def test_sessions_have_no_partition_of_a_deleted_topic(autojump_clock: Clo
         assert partition.followers == ()
         assert not any(partition in session for session in sessions)
         assert not any(partition in session.due for session in sessions)
+
+
+async def test_a_request_may_name_a_partition_that_it_forgets(autojump_clock: Clock) -> None:
+    """Kafka adds the named partitions to a session first, and then removes the forgotten ones."""
+    cluster = Cluster(partitions=2, replicas=(1, 3))
+    async with cluster.up(1):
+        leader = cluster.brokers[1]
+        opened = await fetch_of_3(cluster, 300, 0, 1)
+        request = FetchRequest(
+            replica_state=ReplicaState(3, 300),
+            max_wait_ms=0,
+            session_id=opened.session_id,
+            session_epoch=1,
+            topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[FetchPartition(partition=1)])],
+            forgotten_topics_data=[ForgottenTopic(topic_id=TOPIC_ID, partitions=[1])],
+        )
+        response = await Link(cluster, 3, 1).ask(request)
+        assert (response.error_code, response.responses) == (0, [])
+        assert [len(partition(leader, index).followers) for index in range(2)] == [1, 0]
