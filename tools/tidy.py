@@ -40,7 +40,7 @@ NAMELESS = {"util", "utils", "helper", "helpers", "misc"}
 NAMELESS_ALONE = {"base", "common"}
 SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
-API_DEPTH = 4  # of a path such as pykbroker/apis/records/fetch.py
+API_DEPTH = 4  # of a path such as pykbroker/apis/records/list_offsets.py
 
 Faults = Iterator[tuple[int, str]]
 

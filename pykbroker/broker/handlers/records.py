@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pykbroker.apis.records.delete_records import DeleteRecords
 from pykbroker.apis.records.describe_producers import DescribeProducers
-from pykbroker.apis.records.fetch import Fetch
+from pykbroker.apis.records.fetch.fetch import Fetch
+from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.apis.records.list_offsets import ListOffsets
 from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.records.produce.admit import WriteRights
@@ -28,8 +29,7 @@ def record_handlers(parts: Parts) -> list[Handler]:
             hints=hints,
         ),
         Fetch(
-            replicas=replicas,
-            authorizer=parts.peer_authorizer,
+            rights=ReadRights(replicas, parts.peer_authorizer),
             sessions=parts.fetch_sessions,
             ticks_ns=parts.world.ticks_ns,
             fetch_bytes_max=config.fetch_max_bytes,

@@ -19,7 +19,8 @@ MODULES = {
     *re.findall(r"pykbroker\.\w+", PYPROJECT),
     *ROOMS,
 }
-APIS = {"pykbroker.apis.records.fetch", "pykbroker.apis.groups.heartbeat"}
+FETCH = "pykbroker.apis.records.fetch"
+APIS = {FETCH, "pykbroker.apis.groups.heartbeat"}
 PRODUCE = "pykbroker.apis.records.produce"
 
 
@@ -71,8 +72,9 @@ FORBIDDEN = [
     ("pykbroker.replica", "pykbroker.server"),
     ("pykbroker.server", "pykbroker.apis"),
     ("pykbroker.apis", "pykbroker.broker"),
-    ("pykbroker.apis.records.fetch", PRODUCE),
-    ("pykbroker.apis.records.fetch", "pykbroker.apis.groups.heartbeat"),
+    (FETCH, PRODUCE),
+    (FETCH, "pykbroker.apis.groups.heartbeat"),
+    (f"{FETCH}.locate", f"{FETCH}.fetch"),
     ("pykbroker.broker", "pykbroker.cli"),
     ("pykbroker.testing", "pykbroker.cli"),
     ("pykbroker.pipeline", "pykbroker.storage"),

@@ -16,7 +16,8 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from pykbroker.apis.records.fetch import Fetch
+from pykbroker.apis.records.fetch.fetch import Fetch
+from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.apis.records.list_offsets import ListOffsets
 from pykbroker.client.errors import Disconnected
 from pykbroker.core.config.config import BrokerConfig
@@ -190,8 +191,7 @@ class Broker:
         self.sessions = FetchSessionCache(100, Random(self.id))
         endpoints = BrokerEndpoints(self.id, lambda: self.cluster.image)
         fetch = Fetch(
-            self.replicas,
-            AllowAll(),
+            ReadRights(self.replicas, AllowAll()),
             self.sessions,
             lambda: int(trio.current_time() * 1e9),
             1 << 20,

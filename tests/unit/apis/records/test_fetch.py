@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pykbroker.apis.records.fetch import AT_ONCE_MAX
+from pykbroker.apis.records.fetch.fetch import AT_ONCE_MAX
 from tests.unit.apis.conftest import Client, LocalBroker, batch, fetch_request, serving
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import trio
 
-from pykbroker.apis.records.fetch import Fetch
+from pykbroker.apis.records.fetch.fetch import Fetch
+from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import MetadataImage
@@ -289,7 +290,8 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
 def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
     cache = FetchSessionCache(10, Random(0))
-    fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache, IsrKeeper(OwnBroker())))
+    followers = FollowerFetches(one, cache, IsrKeeper(OwnBroker()))
+    fetch = Fetch(ReadRights(one, one), cache, lambda: 0, 1 << 20, HINTS, followers)
     session = FetchingClient(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert session.results(called(fetch, session.request({0: 0}))) == unknown
@@ -311,7 +313,8 @@ async def test_a_follower_fetch_needs_cluster_action(operation: Operation, code:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
     cache = FetchSessionCache(10, Random(0))
-    fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache, IsrKeeper(OwnBroker())))
+    followers = FollowerFetches(one, cache, IsrKeeper(OwnBroker()))
+    fetch = Fetch(ReadRights(one, one), cache, lambda: 0, 1 << 20, HINTS, followers)
     request = FetchingClient(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
     response = called(fetch, request)

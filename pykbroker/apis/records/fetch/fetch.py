@@ -9,24 +9,20 @@ A waiting Fetch is answered as soon as a request of another API arrives on its c
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 import msgspec
 
+from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition
+from pykbroker.core.fetch.session import FetchedPartition, Fetching
 from pykbroker.core.fetch.session_cache import FetchSessionCache
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps
-from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.follower_fetches import FollowerFetches
 from pykbroker.replica.leading.read_replica import RackAwareSelector
 from pykbroker.replica.partition.consumer_reading import ConsumerReading
-from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.partition.reading import Located, Reading, failed
-from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints
 from pykbroker.world.disk import NotCached
@@ -63,8 +59,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar[str] = "4-18"
-    replicas: Replicas
-    authorizer: Authorizer
+    rights: ReadRights
     sessions: FetchSessionCache
     ticks_ns: Callable[[], int]
     fetch_bytes_max: int
@@ -83,29 +78,30 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         except ApiError as error:
             return FetchResponse(error_code=error.code)
         if from_follower:
-            if self._allows(context, "", fetching):
+            if self.rights.may_follow(context.session):
                 context.from_node = True
                 return self._answer_follower(context, request, fetching)
             fetching.opening = False  # a session of a follower, which no limit of partitions applies to, is not opened
         if len(fetching.partitions) > AT_ONCE_MAX:
             return Later(self._answer_many(context, request, fetching), holds_connection=True)
-        located, absent = self._locate(context, fetching, fetching.partitions.values())
-        return self._read(context, request, fetching, self._reading(context, request, located, absent))
+        located, absent = self.rights.locate(context.session, fetching, fetching.partitions.values())
+        return self._read(context, request, fetching, self._reading_of_consumer(context, request, located, absent))
 
     # ---- who asks: a consumer or a follower
 
     def _answer_many(self, context: RequestContext, request: FetchRequest, fetching: Fetching) -> Steps[Answer]:
+        """Answer a consumer with many partitions, so that other tasks run between portions of them."""
         located: Located = []
         absent: list[FetchedPartition] = []
         for few in portions(fetching.partitions.values()):
-            here, elsewhere = self._locate(context, fetching, few)
+            here, elsewhere = self.rights.locate(context.session, fetching, few)
             located += here
             absent += elsewhere
             yield
-        reading = self._reading(context, request, located, absent)
+        reading = self._reading_of_consumer(context, request, located, absent)
         return (yield from self._read_in_steps(context, request, fetching, reading))
 
-    def _reading(
+    def _reading_of_consumer(
         self, context: RequestContext, request: FetchRequest, located: Located, absent: list[FetchedPartition]
     ) -> Reading:
         selector, rack = self.selector, request.rack_id
@@ -179,65 +175,6 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
                 for topic in request.topics
             ],
         )
-
-    def _locate(
-        self, context: RequestContext, fetching: Fetching, asked_for: Iterable[SessionPartition]
-    ) -> tuple[Located, list[FetchedPartition]]:
-        """Return the partitions that this client may read, and error results for all others."""
-        located: Located = []
-        refused: list[FetchedPartition] = []
-        topic, allowed = None, True
-        for wanted in asked_for:
-            partition = wanted.replica
-            if partition is None or not partition.is_leader:
-                partition = self._look_up(wanted, by_id=fetching.by_id)
-            if wanted.topic != topic:
-                topic = wanted.topic
-                allowed = self._allows(context, topic, fetching)
-                if partition is not None and allowed:
-                    partition.traffic.fetches += 1
-            if partition is not None and allowed and not fetching.privileged:
-                located.append((partition, wanted))
-            else:
-                reason = self._reason(wanted, fetching, allowed=allowed)
-                refused.append((wanted, failed(wanted.asked, reason)))
-        return located, refused
-
-    def _look_up(self, wanted: SessionPartition, *, by_id: bool) -> Partition | None:
-        """Find the partition in the current metadata and store it in the session. Return None if it does not exist."""
-        partition: Partition | None = None
-        try:
-            topic = self.replicas.topic("" if by_id else wanted.topic, wanted.topic_id)
-            wanted.topic, partition = topic.name, topic.partitions.get(wanted.asked.partition)
-        except ApiError:
-            pass  # `_reason` finds the error
-        wanted.replica = partition
-        return partition
-
-    def _reason(self, wanted: SessionPartition, fetching: Fetching, *, allowed: bool) -> ErrorCode:
-        """Return the error for a partition that cannot be read.
-
-        INCONSISTENT_TOPIC_ID means that the session has the topic under an id that now belongs to another topic.
-
-        A broker without a replica does not check the client's leader epoch: only NOT_LEADER_OR_FOLLOWER names the
-        leader.
-        """
-        if not allowed:
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if fetching.by_id and not wanted.topic:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        try:
-            self.replicas.partition(TopicPartition(wanted.topic, wanted.asked.partition))
-        except ApiError as error:
-            return error.code
-        return ErrorCode.INCONSISTENT_TOPIC_ID if wanted.replica is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    def _allows(self, context: RequestContext, topic: str, fetching: Fetching) -> bool:
-        """Whether the client may read the topic. An unknown topic id has no name to authorize, and is allowed here."""
-        allows, session = self.authorizer.allows, context.session
-        if fetching.privileged:
-            return allows(session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-        return not topic or allows(session, Operation.READ, ResourceType.TOPIC, topic)
 
     def _tell_leaders(self, context: RequestContext, found: list[FetchedPartition], response: FetchResponse) -> None:
         """Add the current leaders of partitions that this broker does not lead, and their endpoints (KIP-951)."""
