@@ -18,6 +18,7 @@ from pykbroker.replica.replicas import Replicas
 from wire.error_codes import ErrorCode
 
 READ, TOPIC = Operation.READ, ResourceType.TOPIC
+CLUSTER_ACTION, CLUSTER = Operation.CLUSTER_ACTION, ResourceType.CLUSTER
 """Enum members as module constants, because looking up an enum member costs as much as a call."""
 
 
@@ -29,7 +30,7 @@ class ReadRights(msgspec.Struct, frozen=True):
 
     def may_follow(self, session: Session) -> bool:
         """Whether the client may fetch as a follower, which needs no right to read the topics."""
-        return self.authorizer.allows(session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return self.authorizer.allows(session, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
 
     def locate(
         self, session: Session, fetching: Fetching, asked_for: Iterable[SessionPartition]
