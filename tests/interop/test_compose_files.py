@@ -182,6 +182,7 @@ FILES = {
         ("broker:29092", "localhost:9092"),
         "kafka-topics --bootstrap-server localhost:9092 --list",
         (
+            "cub kafka-ready -b broker:29092 1 20",
             "kafka-configs --bootstrap-server broker:29092 --alter --entity-type brokers --entity-name 1 "
             "--add-config log.retention.ms=600000",
         ),
@@ -217,7 +218,7 @@ FILES = {
     "debezium": ComposeFile(
         DEBEZIUM, ("kafka:9092",), "", ("/kafka/bin/kafka-topics.sh --bootstrap-server kafka:9092 --list",)
     ),
-    "spring": ComposeFile(SPRING, ("localhost:9092",)),
+    "spring": ComposeFile(SPRING, ("localhost:9092",), "nc -z localhost 9092 || exit 1"),
     "kafka-ui": ComposeFile(
         KAFKA_UI, ("kafka0:29092", "localhost:9092"), "kafka-topics --bootstrap-server=kafka0:29092 --list"
     ),
@@ -307,9 +308,18 @@ class Composed:
         self._process.wait()
 
     def tool(self, line: str, reads: str = "") -> list[str]:
-        """Return the lines that a command prints, with a last line about its exit code."""
+        """Return the lines that a command prints, with a last line about its exit code.
+
+        A tool of Kafka runs in this process, because the start of Python takes longer than its run.
+        """
         path, *words = shlex.split(self.placed(line))
-        return printed([path.rpartition("/")[2], *words], reads).splitlines()
+        name = path.rpartition("/")[2]
+        if name.startswith("kafka-"):
+            return printed([name, *words], reads).splitlines()
+        done = subprocess.run(
+            ["sh", "-c", self.placed(line)], env=self._environ, capture_output=True, text=True, timeout=SECONDS_MAX
+        )
+        return [*(done.stdout + done.stderr).splitlines(), f"exit {done.returncode}"]
 
     def wait_until_healthy(self) -> None:
         """Run the health check, by default that of the image, until it succeeds."""
@@ -335,7 +345,8 @@ def install(directory: Path) -> None:
         program = directory / "bin" / name
         program.write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n')
         program.chmod(0o755)
-    (directory / "bin/kafka-storage").symlink_to(DOCKER / "kafka-tool")
+    for name, script in (("kafka-storage", "kafka-tool"), ("nc", "nc"), ("cub", "cub")):
+        (directory / "bin" / name).symlink_to(DOCKER / script)
 
 
 @pytest.fixture(scope="module")
@@ -394,3 +405,18 @@ def test_the_start_scripts_of_testcontainers_start_a_broker(tmp_path: Path) -> N
         for broker in brokers:
             broker.wait_until_healthy()
             serve_all(broker, ("localhost:9092", "kafka:9093"))
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("nc -vz -w 1 127.0.0.1 9092", "exit 1"),
+        ("nc 127.0.0.1 9092", "nc: this image only has nc -z [-w SECONDS] HOST PORT"),
+        ("cub zk-ready zookeeper:2181 30", "cub: this image only has cub kafka-ready -b HOST:PORT,... BROKERS SECONDS"),
+        ("cub kafka-ready -b 127.0.0.1:9092 1 0", "Error: no broker has answered on 127.0.0.1:"),
+    ],
+)
+def test_a_health_check_fails_without_a_broker(tmp_path: Path, line: str, found: str) -> None:
+    *lines, code = Composed(ComposeFile("", ()), tmp_path / "image").tool(line)
+    assert code == "exit 1"
+    assert any(each.startswith(found) for each in [*lines, code])
