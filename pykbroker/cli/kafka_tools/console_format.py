@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from pykbroker.cli.kafka_tools.options import InvalidCommandLine
+from pykbroker.cli.kafka_tools.properties import with_properties
 from pykbroker.cli.record_formats import without_nulls
 from pykbroker.core.consumer.records import FetchedColumns
 from wire.records.batch import NO_TIMESTAMP
 from wire.records.record import Headers
 
 TIMESTAMP_TYPES = (b"CreateTime:", b"LogAppendTime:")
-FLAGS = {"true": True, "false": False}
-DESERIALIZERS = ("key.deserializer", "value.deserializer")
-STRING = "StringDeserializer"
+AS_STRINGS = {(name, "StringDeserializer") for name in ("key.deserializer", "value.deserializer")}
+"""Properties that have no effect, because keys and values are printed as they are."""
 
 
 class ConsoleFormat(NamedTuple):
@@ -68,18 +67,5 @@ class ConsoleFormat(NamedTuple):
 
 def parsed_format(texts: Mapping[str, str]) -> ConsoleFormat:
     """Return the format of properties such as print.key=true. InvalidCommandLine: a property is unknown or invalid."""
-    values: dict[str, Any] = {}
-    for name, text in texts.items():
-        field = name.replace(".", "_")
-        if name in DESERIALIZERS and text.rpartition(".")[2] == STRING:
-            continue
-        if field not in ConsoleFormat._fields:
-            known = ", ".join(each.replace("_", ".") for each in ConsoleFormat._fields)
-            raise InvalidCommandLine(f"--property {name}={text} is not translated: the properties are {known}")
-        if isinstance(ConsoleFormat._field_defaults[field], bool):
-            if text.lower() not in FLAGS:
-                raise InvalidCommandLine(f"--property {name}={text} is neither true nor false")
-            values[field] = FLAGS[text.lower()]
-        else:
-            values[field] = text
-    return ConsoleFormat(**values)
+    shown = {name: text for name, text in texts.items() if (name, text.rpartition(".")[2]) not in AS_STRINGS}
+    return with_properties(ConsoleFormat(), shown)

@@ -7,13 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykbroker.cli.kafka_tools.connection import bootstrap, check_security, client_properties, reach
-from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing, pairs
+from pykbroker.cli.kafka_tools.options import CONNECTION, Given, Option, Tool, missing, pairs
+from pykbroker.cli.kafka_tools.properties import with_properties
 
 if TYPE_CHECKING:
     from pykbroker.cli.record_lines import ParsedRecord
 
 BATCH_BYTES = 16 << 10
-FLAGS = {"true": True, "false": False}
 SETTINGS = {
     "request-required-acks": "acks",
     "request-timeout-ms": "request_timeout_ms",
@@ -108,20 +108,7 @@ def run(given: Given) -> int:
 def line_form(given: Given) -> LineForm:
     """Return the form of --property, --reader-property and --reader-config. InvalidCommandLine: one is unknown."""
     texts = client_properties(given, "reader-config")
-    texts |= pairs(given.all("property", "reader-property"), "property")
-    values: dict[str, Any] = {}
-    for name, text in texts.items():
-        field = name.replace(".", "_")
-        if field not in LineForm._fields:
-            known = ", ".join(each.replace("_", ".") for each in LineForm._fields)
-            raise InvalidCommandLine(f"--property {name} is not translated: the properties are {known}")
-        if isinstance(LineForm._field_defaults[field], bool):
-            if text.lower() not in FLAGS:
-                raise InvalidCommandLine(f"--property {name}={text} is neither true nor false")
-            values[field] = FLAGS[text.lower()]
-        else:
-            values[field] = text
-    return LineForm(**values)
+    return with_properties(LineForm(), texts | pairs(given.all("property", "reader-property"), "property"))
 
 
 def settings_of(given: Given) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-configs --bootstrap-server k:1 --alter --topic a", "At least one of --add-config, --add-config-file"),
         ("kafka-configs --bootstrap-server k:1 --alter --add-config a --topic a", "Invalid entity config: all configs"),
         ("kafka-console-producer --bootstrap-server k:1", 'Missing required argument "[topic]"'),
-        ("kafka-console-producer --bootstrap-server k:1 --topic a --property x=y", "--property x is not translated"),
+        ("kafka-console-producer --bootstrap-server k:1 --topic a --property x=y", "--property x=y is not translated"),
         (
             "kafka-console-producer --bootstrap-server k:1 --topic a --property parse.key=1",
             "--property parse.key=1 is neither true nor false",
