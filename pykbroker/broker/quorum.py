@@ -21,6 +21,7 @@ from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.start import start_controller
 from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.storage.files.meta_properties import ignores_case
 from pykbroker.world.turns import Turns
 from pykbroker.world.world import World
 from wire.declare import NIL
@@ -98,7 +99,14 @@ async def open_quorum(
     config, disk, rules = settings.config, world.disks[0], LogRules.of(settings.config)
     journal = await open_metadata_log(disk, world.off_loop, rules, is_copy=bool(settings.quorum))
     incarnation_id = new_id(world.rng)
-    of_controller = ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors, incarnation_id)
+    of_controller = ControllerSettings.of(
+        config,
+        identity.node_id,
+        identity.cluster_id,
+        descriptors,
+        incarnation_id,
+        ignores_case=any(map(ignores_case, world.disks)),
+    )
     if not settings.quorum:
         controller = await start_controller(
             journal,

@@ -71,11 +71,17 @@ class _Creation:
         self.records: list[Record] = []
         self._partitions = context.draft.partition_count
         self._claimed: dict[str, str] = {}  # `names.collision_key` -> topic
+        self._in_lower_case = {name.lower(): name for name in context.draft.names if context.settings.ignores_case}
 
     def create(self, topic: CreatableTopic) -> Steps[CreatableTopicResult]:
         """Add the records of a topic. Raise ApiError without adding any if the topic is invalid."""
         context, name = self._context, topic.name
         _check_name(context, name, self._claimed)
+        if other := self._in_lower_case.get(name.lower()):
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' differs from existing topic {other} only in case, which the file system ignores",
+            )
         configs = _configs(context, topic)
         assignment = yield from (_by_hand(context, topic) if topic.assignments else _placed(context, topic))
         context.settings.descriptors.check_room(self._partitions, len(assignment))
@@ -91,6 +97,8 @@ class _Creation:
         self.records += yield from partition_records(context, topic_id, 0, assignment)
         if (key := collision_key(name)) is not None:
             self._claimed[key] = name
+        if context.settings.ignores_case:
+            self._in_lower_case[name.lower()] = name
         return CreatableTopicResult(
             name=name,
             topic_id=topic_id,

@@ -26,10 +26,19 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     unclean_leader_election_interval_ms: int = 300_000
     descriptors: Descriptors = UNBOUNDED
     incarnation_id: bytes | None = None
+    ignores_case: bool = False
+    """Whether the file system of a log directory ignores case, so that the directories of "a" and "A" are one."""
 
     @classmethod
     def of(
-        cls, config: BrokerConfig, node_id: int, cluster_id: str, descriptors: Descriptors, incarnation_id: bytes
+        cls,
+        config: BrokerConfig,
+        node_id: int,
+        cluster_id: str,
+        descriptors: Descriptors,
+        incarnation_id: bytes,
+        *,
+        ignores_case: bool,
     ) -> ControllerSettings:
         """Return the settings that follow from a broker's config."""
         return cls(
@@ -45,4 +54,5 @@ class ControllerSettings(msgspec.Struct, frozen=True):
             unclean_leader_election_interval_ms=config.unclean_leader_election_interval_ms,
             descriptors=descriptors,
             incarnation_id=incarnation_id,
+            ignores_case=ignores_case,
         )

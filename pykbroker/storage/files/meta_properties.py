@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from pykbroker.core.metadata.ids import id_bytes, id_text
+from pykbroker.world.disk import Disk
 
 NAME = "meta.properties"
 VERSION = "1"
@@ -14,6 +15,11 @@ VERSION = "1"
 
 class CorruptMeta(ValueError):
     """An error for a meta.properties file that is invalid or has an unsupported version."""
+
+
+def ignores_case(disk: Disk) -> bool:
+    """Whether the file system of a formatted log directory ignores case, as macOS does by default."""
+    return disk.exists(NAME.upper())
 
 
 class MetaProperties(msgspec.Struct, frozen=True):

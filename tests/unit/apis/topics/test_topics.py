@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykbroker.world.system_disk import SystemDisk
 from tests.unit.apis.conftest import Client, batch, produce_request, serving
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -56,6 +57,32 @@ async def test_a_topic_that_cannot_be_created_does_not_affect_the_others(client:
         "many": ErrorCode.INVALID_REPLICATION_FACTOR,
         "odd": ErrorCode.INVALID_CONFIG,
         "odd2": ErrorCode.INVALID_CONFIG,
+    }
+
+
+@pytest.mark.parametrize("ignores_case", [True, False])
+async def test_topics_that_differ_only_in_case_are_refused_if_a_file_system_ignores_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignores_case: bool
+) -> None:
+    exists = SystemDisk.exists
+
+    def folded(disk: SystemDisk, path: str) -> bool:
+        return exists(disk, path) or path.lower() in map(str.lower, disk.names(""))
+
+    if ignores_case:
+        monkeypatch.setattr(SystemDisk, "exists", folded)
+    async with serving(tmp_path) as local_broker:
+        client = await local_broker.connect()
+        refused: dict[str, tuple[int, str | None]] = {}
+        for names in (["Orders"], ["orders", "other"], ["fruit", "Fruit"]):
+            topics = [CreatableTopic(name=each, num_partitions=1, replication_factor=1) for each in names]
+            results = (await client.call(CreateTopicsRequest(topics=topics), 7)).topics
+            refused |= {each.name: (each.error_code, each.error_message) for each in results if each.error_code}
+    code, end = ErrorCode.INVALID_TOPIC_EXCEPTION, "only in case, which the file system ignores"
+    assert refused == {
+        name: (code, f"Topic '{name}' differs from existing topic {other} {end}")
+        for name, other in (("orders", "Orders"), ("Fruit", "fruit"))
+        if ignores_case
     }
 
 
