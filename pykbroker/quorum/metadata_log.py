@@ -56,6 +56,7 @@ async def open_metadata_log(disk: Disk, off_loop: OffLoop, rules: LogRules, *, i
 def _config(rules: LogRules) -> LogConfig:
     """Return the config of the metadata log. Its records do not expire by age: only a snapshot allows deleting them."""
     return LogConfig(
+        flush_messages=1,
         max_message_bytes=BATCH_BYTES_MAX,
         retention_ms=-1,
         segment_bytes=rules.segment_bytes,

@@ -121,6 +121,9 @@ class SimFile:
         self._inode.modified_ms = self._disk.wall_ms()
         self.size = size
 
+    async def barrier(self) -> None:
+        await self.sync()
+
     async def sync(self) -> None:
         self._enter()
         disk, mark = self._disk, self._inode.unsynced.mark

@@ -71,6 +71,12 @@ class File(Protocol):
     async def sync(self) -> None:
         """Make the content durable. After a failure, written bytes may be lost even if a later call succeeds."""
 
+    async def barrier(self) -> None:
+        """Let the content reach the device before all that is written later. It may do so long after the call.
+
+        Without a call of the system for that, this is `sync`.
+        """
+
     def close(self) -> None:
         """Close the descriptor. A second call does nothing.
 

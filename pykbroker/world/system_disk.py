@@ -12,7 +12,15 @@ from contextlib import suppress
 
 from pykbroker.world.disk import Buffer, Locked, NotCached, Shortened
 from pykbroker.world.off_loop import OffLoop
-from pykbroker.world.system_file import NO_WAIT, lock_owner, lock_whole, pread, pwrite, sync_descriptor
+from pykbroker.world.system_file import (
+    NO_WAIT,
+    lock_owner,
+    lock_whole,
+    order_descriptor,
+    pread,
+    pwrite,
+    sync_descriptor,
+)
 from pykbroker.world.system_syncs import Syncs
 from pykbroker.world.warm_ranges import WarmRanges
 
@@ -116,6 +124,12 @@ class SystemFile:
     async def sync(self) -> None:
         if self._syncs is not None:
             await self._syncs(sync_descriptor, self.fileno())
+
+    async def barrier(self) -> None:
+        if order_descriptor is sync_descriptor:
+            await self.sync()
+        elif self._syncs is not None:
+            await self._syncs(order_descriptor, self.fileno())
 
     def close(self) -> None:
         if self._fd >= 0:

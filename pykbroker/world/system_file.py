@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import sys
+from collections.abc import Callable
 
 if sys.platform == "win32":
     import msvcrt
@@ -40,15 +42,48 @@ else:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+F_FULLFSYNC, F_BARRIERFSYNC = 51, 85
+"""Commands of macOS's fcntl. The first one flushes the drive's cache, too, where macOS's fsync leaves the data.
+
+The second one only keeps later writes behind earlier ones, for which the drive need not empty its cache.
+"""
+NO_COMMAND = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
+"""The errors of a file system that does not know a command, as some of a network."""
+
+
+def full_flush(fd: int, call: Callable[[int, int], object]) -> None:
+    """Flush a file and the drive's cache by `call`, macOS's fcntl. If the file system cannot, flush only the file."""
+    try:
+        call(fd, F_FULLFSYNC)
+    except OSError as error:
+        if error.errno not in NO_COMMAND:
+            raise
+        os.fsync(fd)
+
+
+def write_barrier(fd: int, call: Callable[[int, int], object]) -> None:
+    """Keep later writes behind those of a file by `call`, macOS's fcntl. If the file system cannot, flush the file."""
+    try:
+        call(fd, F_BARRIERFSYNC)
+    except OSError as error:
+        if error.errno not in NO_COMMAND:
+            raise
+        full_flush(fd, call)
+
+
 if sys.platform == "darwin":
 
     def sync_descriptor(fd: int) -> None:
-        """Flush the drive's cache, too: on macOS, fsync leaves the data there."""
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        """Make the content of a file durable."""
+        full_flush(fd, fcntl.fcntl)
+
+    def order_descriptor(fd: int) -> None:
+        """Keep later writes behind those of a file."""
+        write_barrier(fd, fcntl.fcntl)
 elif sys.platform == "linux":
-    sync_descriptor = os.fdatasync
+    sync_descriptor = order_descriptor = os.fdatasync
 else:
-    sync_descriptor = os.fsync
+    sync_descriptor = order_descriptor = os.fsync
 
 if sys.platform == "linux":
     FLOCK = struct.Struct("hhqqi4x")

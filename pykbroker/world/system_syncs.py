@@ -46,7 +46,7 @@ class Syncs:
 
     def __init__(self, off_loop: OffLoop) -> None:
         self._off_loop = off_loop
-        self._waiting: dict[Subject, Sync] = {}
+        self._waiting: dict[tuple[Callable[[Any], None], Subject], Sync] = {}
         self._threads = 0
 
     async def __call__(self, function: Callable[[Any], None], subject: Subject) -> None:
@@ -55,9 +55,9 @@ class Syncs:
         Raise the OSError that `function` raised. Raise RuntimeError if `function` raised another error, or if no thread
         could be started.
         """
-        sync = self._waiting.get(subject)
+        sync = self._waiting.get((function, subject))
         if sync is None:
-            sync = self._waiting[subject] = Sync(function, subject)
+            sync = self._waiting[function, subject] = Sync(function, subject)
             if self._threads < THREADS_MAX:
                 self._threads += 1
                 trio.lowlevel.spawn_system_task(self._work)
@@ -86,7 +86,7 @@ class Syncs:
     def _take(self) -> list[Sync]:
         """Remove and return a part of the waiting fsyncs, so that each free thread gets some."""
         count = min(SYNCS_MAX, -(-len(self._waiting) // THREADS_MAX))
-        return [self._waiting.pop(subject) for subject in list(self._waiting)[:count]]
+        return [self._waiting.pop(key) for key in list(self._waiting)[:count]]
 
 
 def run_all(syncs: list[Sync]) -> None:

@@ -181,9 +181,14 @@ class Flusher:
             self._syncing = None
 
     async def _make_durable(self, sealed: list[SealedSegment], active: ActiveSegment) -> None:
+        """Flush the segments, so that a recovery point that is written later is on the device only if they are.
+
+        Unless a config asks for more, that takes no more than a barrier.
+        """
         for segment in (*sealed, active):
             await patiently(segment.require_loaded)
-            await self._synced(segment.file.sync())
+            asked = self._state.opening.config.asks_durability
+            await self._synced(segment.file.sync() if asked else segment.file.barrier())
         await self.sync_directory()
         if sealed:
             await self._synced(self._disk.sync_directory(self._state.directory))

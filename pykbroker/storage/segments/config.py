@@ -58,6 +58,11 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
         return 0 if self.flush_before_ack else self.flush_messages - 1
 
     @property
+    def asks_durability(self) -> bool:
+        """Whether a config asks that a flush makes records durable. Otherwise it only keeps their order."""
+        return self.flush_before_ack or self.flush_messages < LONG_MAX or self.flush_ms < LONG_MAX
+
+    @property
     def roll_ms(self) -> int:
         """Return the age at which a segment rolls. In a compacted topic it is at most `max.compaction.lag.ms`."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms

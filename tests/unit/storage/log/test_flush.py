@@ -92,6 +92,34 @@ async def test_a_flush_includes_segments_that_were_sealed(disk: SystemDisk, sync
     assert all(disk.exists(f"{DIRECTORY}/{name[:20]}.index") for name in names[:-1])
 
 
+@pytest.mark.parametrize(
+    ("config", "asks"),
+    [
+        (BIG, False),
+        (replace(BIG, flush_messages=1), True),
+        (replace(BIG, flush_ms=1000), True),
+        (replace(BIG, flush_before_ack=True), True),
+    ],
+)
+async def test_a_flush_is_a_barrier_unless_a_config_asks_for_durability(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, config: LogConfig, asks: bool
+) -> None:
+    calls = []
+
+    def noting(name: str) -> None:
+        async def note(file: SystemFile) -> None:
+            calls.append((name, file.path.rpartition(".")[2]))
+
+        monkeypatch.setattr(SystemFile, name, note)
+
+    log = await open_log(disk, config)
+    noting("sync")
+    noting("barrier")
+    log.append(batch(), 0, NOW)
+    await log.flush()
+    assert [name for name, kind in calls if kind == "log"] == ["sync" if asks else "barrier"]
+
+
 async def test_no_flush_succeeds_after_a_failed_fsync(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
