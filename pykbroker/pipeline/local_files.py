@@ -11,8 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2
-"""The arguments of renameat2 for paths, for a rename that replaces nothing, and for an exchange."""
+RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+"""The flags of Linux's renameat2 for a rename that replaces nothing, and for an exchange."""
+RENAMES = {"renameat2": (-100, {}), "renameatx_np": (-2, {RENAME_NOREPLACE: 4})}
+"""The call of Linux and that of macOS -> its AT_FDCWD, and its flags where they are other ones: RENAME_EXCL is 4."""
 NO_EXCHANGE = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV))
 """The errors of a file system that cannot exchange directories."""
 NO_LINK = frozenset((errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV, errno.EMLINK))
@@ -25,14 +27,15 @@ def temporary(path: Path) -> Path:
 
 
 def rename(path: Path, target: Path, flag: int) -> None:
-    """Call renameat2 of Linux. Raise OSError with ENOSYS without it."""
+    """Call renameat2 of Linux, or renameatx_np of macOS. Raise OSError with ENOSYS without them."""
     libc = ctypes.CDLL(None, use_errno=True)
-    call = getattr(libc, "renameat2", None)
-    if call is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(path))
-    if call(AT_FDCWD, os.fsencode(path), AT_FDCWD, os.fsencode(target), flag):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(path))
+    for name, (here, flags) in RENAMES.items():
+        if (call := getattr(libc, name, None)) is not None:
+            if call(here, os.fsencode(path), here, os.fsencode(target), flags.get(flag, flag)):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(path))
+            return
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(path))
 
 
 def rename_new(path: Path, target: Path) -> None:
