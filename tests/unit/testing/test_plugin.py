@@ -74,7 +74,7 @@ def test_it(kafka_broker, request):
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
-def test_the_fixture_of_options_sets_options_beside_the_configuration_file(tmp_path: Path) -> None:
+def test_options_of_both_places_apply_and_each_test_gets_a_topic_which_is_deleted_after_it(tmp_path: Path) -> None:
     conftest = """
 import pytest
 
@@ -84,24 +84,19 @@ def kafka_broker_options():
     return {"configs": {"num.partitions": 2}}
 """
     test = f"""{PARTITIONS}
-def test_it(kafka_broker):
+def test_options(kafka_broker):
     assert partitions(kafka_broker) == {{"orders": 3}}
     name = kafka_broker.topic(partitions=-1)
     assert partitions(kafka_broker)[name] == 2
-"""
-    files = {"conftest.py": conftest, "test_it.py": test, "pytest.ini": "[pytest]\nkafka_broker_topics = orders:3\n"}
-    code, printed = run(tmp_path, files)
-    assert code == 0, printed
+    kafka_broker.delete([name])
 
 
-def test_each_test_gets_a_topic_which_is_deleted_after_it(tmp_path: Path) -> None:
-    test = f"""{PARTITIONS}
 def test_first(kafka_broker, kafka_topic):
-    assert partitions(kafka_broker) == {{kafka_topic: 1}}
+    assert partitions(kafka_broker) == {{"orders": 3, kafka_topic: 1}}
 
 
 def test_second(kafka_broker, kafka_topic):
-    assert partitions(kafka_broker) == {{kafka_topic: 1}}
+    assert partitions(kafka_broker) == {{"orders": 3, kafka_topic: 1}}
 
 
 def test_third(kafka_broker, kafka_topic):
@@ -111,8 +106,9 @@ def test_third(kafka_broker, kafka_topic):
 def test_fourth(kafka_broker, kafka_topic):
     kafka_broker.stop()
 """
-    code, printed = run(tmp_path, {"test_it.py": test})
-    assert (code, "4 passed" in printed) == (0, True), printed
+    files = {"conftest.py": conftest, "test_it.py": test, "pytest.ini": "[pytest]\nkafka_broker_topics = orders:3\n"}
+    code, printed = run(tmp_path, files)
+    assert (code, "5 passed" in printed) == (0, True), printed
 
 
 @pytest.mark.parametrize(
