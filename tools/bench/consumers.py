@@ -34,7 +34,7 @@ TOPICS: dict[str, tuple[list[bytes], list[bytes] | None, dict[str, Any]]] = {
     "consumers-equal": (EQUAL, None, LARGE_BATCH),
     "consumers-unlike": (UNLIKE, None, LARGE_BATCH),
     "consumers-keyed": (EQUAL, KEYS, LARGE_BATCH),
-    "consumers-small": (EQUAL, None, {}),
+    "consumers-small": (EQUAL, None, {"batch_size": 16_384}),
 }
 """The values, the keys and the settings of the producer of each topic."""
 QUICK = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 5}
