@@ -38,9 +38,11 @@ class Deserializers:
         A record that cannot be deserialized stays with those of its partition behind it, and is not among the parts. If
         there is no other record, raise RecordNotDeserialized.
         """
-        if not self._parts:
-            return [record for each in taken.columns for record in each.records()], taken
         found: list[ConsumerRecord] = []
+        if not self._parts:
+            for part in taken.parts:
+                found += part.columns.records()
+            return found, taken
         failures: dict[TopicPartition, RecordNotDeserialized] = {}
         for columns in taken.columns:
             for record in columns.records():  # a deserializer is called for each record

@@ -85,7 +85,6 @@ class ConsumerPoller:
         shell.check_open()
         self._begin_poll()
         while True:
-            shell.check_open()
             shell.raise_failure()
             if shell.member is not None:
                 shell.member.raise_failure()
@@ -106,6 +105,7 @@ class ConsumerPoller:
             wakes_at = deadline if shell.member is None else min(deadline, shell.member.step_at)
             with trio.move_on_at(wakes_at):
                 await shell.wait_for_news()
+            shell.check_open()
 
     def _begin_poll(self) -> None:
         """Note that the user has processed the records of the last poll."""

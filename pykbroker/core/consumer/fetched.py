@@ -128,10 +128,11 @@ class CompletedFetch:
         batch, columns, start = self._batch, self._columns, self._taken
         assert batch is not None, "columns belong to a batch"
         assert columns is not None, "the caller has read the batch"
-        end = min(start + records_max, len(columns))
-        part = columns if end - start == len(columns) else columns.slice(start, end)
+        count = len(columns)
+        end = min(start + records_max, count)
+        part = columns if end - start == count else columns.slice(start, end)
         # The offset moves first: after an interrupt behind it, the response does not fit the position, and is dropped.
-        if end == len(columns):
+        if end == count:
             self._leave_batch(batch)
         else:
             self.next_offset = columns.offsets[end - 1] + 1

@@ -16,6 +16,8 @@ from itertools import chain
 from operator import length_hint
 from typing import Any, NamedTuple
 
+import msgspec
+
 from pykbroker.core.consumer.partition_state import AssignedPartition
 from pykbroker.core.consumer.position import CommittedOffset, FetchPosition
 from pykbroker.core.consumer.records import FetchedColumns
@@ -23,30 +25,24 @@ from pykbroker.core.consumer.subscription import ConsumerSubscription, is_subscr
 from pykbroker.core.topic_partition import TopicPartition
 
 
-class UnreadPart:
+class UnreadPart(msgspec.Struct, gc=False, eq=False):
     """Columns with the positions before and behind them. `is_passed` says that the position has moved behind them."""
 
-    __slots__ = ("after", "before", "columns", "era", "is_passed", "state")
-
-    def __init__(
-        self,
-        columns: FetchedColumns,
-        state: AssignedPartition,
-        before: FetchPosition,
-        after: FetchPosition,
-        era: object,
-        *,
-        is_passed: bool = False,
-    ) -> None:
-        self.columns, self.state, self.era = columns, state, era
-        self.before, self.after, self.is_passed = before, after, is_passed
+    columns: FetchedColumns
+    state: AssignedPartition
+    before: FetchPosition
+    after: FetchPosition
+    era: object
+    is_passed: bool = False
 
     def pass_over(self) -> None:
         """Move the position behind the columns, unless that was done, or the position is elsewhere by now."""
         if not self.is_passed:
-            position = self.state.position
-            if position is not None and position.offset == self.before.offset and self.era is self.state.era:
-                self.state.position = self.after._replace(leader=position.leader)
+            state, after = self.state, self.after
+            position = state.position
+            if position is not None and position.offset == self.before.offset and self.era is state.era:
+                leader = position.leader
+                state.position = after if leader is after.leader else after._replace(leader=leader)
             self.is_passed = True
 
     def split(self, count: int) -> tuple[UnreadPart, UnreadPart]:
@@ -148,14 +144,18 @@ class UnreadRecords:
 
     def has_parts(self, among: Collection[TopicPartition] = ()) -> bool:
         """Whether there are parts, of any partition or `among` some."""
+        parts, arrived = self.parts, self._arrived
+        if not parts and not arrived:
+            return False
         return any(
             (not among or part.columns.partition in among) and self._may_return(part.columns.partition, part.era)
-            for part in chain(list(self.parts), list(self._arrived))
+            for part in chain(list(parts), list(arrived))
         )
 
     def iterated(self) -> set[TopicPartition]:
         """Return the partitions of the unread records of an iteration."""
-        return {TopicPartition(each.topic, each.partition) for each in self._kept()}
+        kept = self._kept() if self._has_iteration() else []
+        return {TopicPartition(each.topic, each.partition) for each in kept}
 
     def discard(self) -> None:
         """Forget all records, at the end of the consumer and in a forked process."""
@@ -167,6 +167,10 @@ class UnreadRecords:
         """Note a change. The next call of the user then drops the records that are stale."""
         self.records = iter(())
         self._changes += 1
+
+    def _has_iteration(self) -> bool:
+        """Whether the iteration has unread records, which may be stale. A consumer that only polls has none."""
+        return bool(self._aside) or length_hint(self.iteration) > 0
 
     def _kept(self) -> list[Any]:
         """Return all unread records of the iteration."""
@@ -183,22 +187,28 @@ class UnreadRecords:
         self._absorb()
         found: list[UnreadPart] = []
         left: list[UnreadPart] = []
+        place, may_return = None, False
         for part in self.parts:
             partition = part.columns.partition
             if not self._is_current(partition, part.era):
                 continue
-            if records_max <= 0 or (among and partition not in among) or not self._may_return(partition, part.era):
+            if partition is not place:  # the parts of a response share it
+                place, may_return = partition, self._may_return(partition, part.era)
+            if records_max <= 0 or not may_return or (among and partition not in among):
                 left.append(part)
                 continue
-            if cuts_batch and len(part.columns) > records_max:
+            count = len(part.columns)
+            if cuts_batch and count > records_max:
                 part, rest = part.split(records_max)
                 left.append(rest)
-            records_max -= len(part.columns)
+            records_max -= count
             found.append(part)
         return Taken(found, left)
 
     def choose(self, records_max: int, among: Collection[TopicPartition] = ()) -> tuple[list[Any], Iterator[Any]]:
         """Return up to `records_max` records of the iteration, and the others, which the caller then stores."""
+        if not self._has_iteration():
+            return [], self.iteration
         self.restore()
         records = list(copy(self.records))
         self.records = iter(())  # until the caller has stored the others and they were restored
@@ -245,7 +255,8 @@ class UnreadRecords:
         arrived, parts = self._arrived, self.parts
         while arrived:
             part = arrived[0]
-            part.pass_over()
+            if not part.is_passed:
+                part.pass_over()
             if not parts or parts[-1] is not part:
                 parts.append(part)
             del arrived[0]
