@@ -146,18 +146,14 @@ class AsyncConsumer(AsyncCalls):
 
         A record counts as processed once the next one is requested.
         """
-        unread = self._hosted.unread
+        if not partitions:
+            return await self.__anext__()
+        unread, among = self._hosted.unread, frozenset(TopicPartition(*each) for each in partitions)
         record: ConsumerRecord
-        if partitions:
-            among = frozenset(TopicPartition(*each) for each in partitions)
-            while not (found := unread.choose(1, among))[0]:
-                await self._refill(among)
-            [record], unread.iteration = found
-            return record
-        while True:
-            for record in unread.records:
-                return record
-            await self._refill()
+        while not (found := unread.choose(1, among))[0]:
+            await self._refill(among)
+        [record], unread.iteration = found
+        return record
 
     async def _refill(self, among: Collection[TopicPartition] = ()) -> None:
         """Poll if the iteration has no records that may be returned, or none of some partitions."""
@@ -178,7 +174,14 @@ class AsyncConsumer(AsyncCalls):
     def __aiter__(self) -> Self:
         return self
 
-    __anext__ = getone
+    async def __anext__(self) -> ConsumerRecord:
+        """Return the next record, without an end, as `getone` does."""
+        record: ConsumerRecord
+        while True:
+            if self._started is not None:  # inline, because each record passes here
+                for record in self._started.unread.records:
+                    return record
+            await self._refill()
 
     async def _next(
         self, timeout_s: float, records_max: int, among: Collection[TopicPartition] = ()

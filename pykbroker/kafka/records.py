@@ -109,6 +109,8 @@ def sizes(column: Sequence[bytes | None]) -> list[int]:
     try:
         return list(map(len, column))  # type: ignore[arg-type]
     except TypeError:
+        if not any(column) and column.count(None) == len(column):  # as the keys of most topics without keys
+            return [-1] * len(column)
         return [-1 if content is None else len(content) for content in column]
 
 

@@ -10,6 +10,7 @@ import pytest
 from pykbroker.consumer import hosted
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka import KafkaConsumer
+from pykbroker.kafka.records import sizes
 from tests.unit.producer.hosted import HostedNet
 from wire.records.builder import BatchBuilder
 
@@ -55,3 +56,17 @@ def test_columns_of_no_number_of_records_are_refused(consumer: KafkaConsumer, co
     with pytest.raises((TypeError, ValueError), match=f"max_records={count!r} must be"):
         consumer.poll_columns(max_records=count)
     assert sum(map(len, consumer.poll_columns(WAIT_MS, max_records=4))) == 4
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ([], []),
+        ([b"", b"ab"], [0, 2]),
+        ([None, None], [-1, -1]),
+        ([None, b""], [-1, 0]),
+        ([b"", None, b"abc"], [0, -1, 3]),
+    ],
+)
+def test_the_size_of_a_missing_key_is_minus_one(column: list[bytes | None], expected: list[int]) -> None:
+    assert sizes(column) == expected
