@@ -147,8 +147,7 @@ def logs(found: BrokerStatistics) -> Iterator[Metric]:
 
 
 def upkeep(found: BrokerStatistics) -> Iterator[Metric]:
-    """Yield metrics of scrub passes and of the metadata log."""
-    controller = found.controller
+    """Yield metrics of scrub passes and of changes of the metadata."""
     yield counter("scrub_passes", "Completed scrub passes over all logs", found.scrub.passes)
     yield counter("scrub_bytes", "Bytes that scrub passes read", found.scrub.bytes_read)
     yield counter(
@@ -157,9 +156,7 @@ def upkeep(found: BrokerStatistics) -> Iterator[Metric]:
     yield gauge(
         "scrub_partitions_left", "Partitions that the current scrub pass has not read", found.scrub.partitions_left
     )
-    yield gauge("metadata_epoch", "Leader epoch of the metadata log", controller.epoch)
-    yield gauge("metadata_offset", "Offset of the last applied record of the metadata log", controller.offset)
-    yield gauge("metadata_changes_waiting", "Metadata changes that are not committed yet", controller.waiting)
+    yield gauge("metadata_changes_waiting", "Metadata changes that are not committed yet", found.controller.waiting)
 
 
 def gauge(name: str, documentation: str, value: float) -> Metric:

@@ -89,8 +89,19 @@ DUTIES: tuple[tuple[str, str, Callable[[ControllerStatistics], int]], ...] = (
 """The name, HELP text and value of each metric that Kafka's `KafkaController` has on the active controller."""
 
 
+METADATA: tuple[tuple[str, str, Callable[[ControllerStatistics], int]], ...] = (
+    ("kafka_server_raftmetrics_current_epoch", "Leader epoch of the metadata log", lambda found: found.epoch),
+    (
+        "kafka_server_brokermetadatametrics_last_applied_record_offset",
+        "Offset of the last applied record of the metadata log",
+        lambda found: found.offset,
+    ),
+)
+"""The name, HELP text and value of the metrics that every node has of the metadata log."""
+
+
 def replication_families(replicas: ReplicaStatistics, controller: ControllerStatistics) -> Iterator[Family]:
-    """Yield the metrics of replication, and on the active controller those of the cluster."""
+    """Yield the metrics of replication and of the metadata log, and on the active controller those of the cluster."""
     for name, kind, documentation, value in REPLICAS:
         yield Family(f"kafka_server_replicamanager_{name}", kind, documentation, [("", value(replicas))])
     yield Family(
@@ -98,6 +109,14 @@ def replication_families(replicas: ReplicaStatistics, controller: ControllerStat
         "gauge",
         "The largest number of offsets that a followed partition is behind its leader's high watermark",
         [(labels(clientId="Replica"), replicas.max_lag)],
+    )
+    for name, documentation, value_of in METADATA:
+        yield Family(name, "gauge", documentation, [("", value_of(controller))])
+    yield Family(
+        "kafka_server_raftmetrics_current_state",
+        "gauge",
+        "The constant 1, with the role of this node for the metadata log: leader or observer",
+        [(labels(current_state="observer" if controller.duty is None else "leader"), 1)],
     )
     yield Family(
         "kafka_controller_kafkacontroller_activecontrollercount",

@@ -21,6 +21,7 @@ REPLICAS = {
     "failedisrupdates_total": 17,
 }
 CONTROLLER = "kafka_controller_kafkacontroller_"
+STATE = "kafka_server_raftmetrics_current_state"
 UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
 
 
@@ -44,12 +45,16 @@ async def test_the_active_controller_exports_the_state_of_the_cluster() -> None:
         "preferredreplicaimbalancecount": 6,
     }
     assert found[UNCLEAN, ()] == 7
+    assert found[STATE, (("current_state", "leader"),)] == 1
+    assert found["kafka_server_raftmetrics_current_epoch", ()] == 4
+    assert found["kafka_server_brokermetadatametrics_last_applied_record_offset", ()] == 77
 
 
 async def test_other_brokers_export_only_that_they_are_not_the_active_controller() -> None:
     found = await Observed(replace(FOUND, controller=replace(FOUND.controller, duty=None))).scrape()
     exported = {name.removeprefix(CONTROLLER): value for (name, _), value in found.items() if CONTROLLER in name}
     assert exported == {"activecontrollercount": 0}
+    assert found[STATE, (("current_state", "observer"),)] == 1
     assert (UNCLEAN, ()) not in found
 
 
