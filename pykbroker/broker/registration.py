@@ -9,13 +9,20 @@ from pykbroker.broker.address import BoundListeners, registered
 from pykbroker.broker.parts import Parts
 from pykbroker.broker.quorum import PLAINTEXT, controller_endpoints
 from pykbroker.core.config.listeners import NOT_ROUTABLE
-from pykbroker.core.errors import StartError
+from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.new_topic import BROKER_DEFAULT
 from pykbroker.core.settings import Settings
 from pykbroker.quorum.lifecycle import NOT_REGISTERED
+from wire.declare import NIL
 from wire.error_codes import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult, CreateTopicsRequest
+
+ADVICE: dict[int, str] = {
+    ErrorCode.INVALID_REPLICATION_FACTOR: "write fewer replicas",
+    ErrorCode.POLICY_VIOLATION: "write fewer partitions",
+}
+"""The advice about a topic that the controller refuses, by error code."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,13 +90,30 @@ async def create_topics(parts: Parts) -> None:
     if not topics:
         return
     sources = {topic.name: topic.source for topic in parts.settings.topics}
-    response = await parts.controller.ask(CreateTopicsRequest(topics=topics))
-    for result in response.topics:
+    for result in await results_of(parts, topics):
         if result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):  # another broker creates it, too
             continue
         reason = (result.error_message or ErrorCode(result.error_code).name).removesuffix(".")
         failure = ": ".join(filter(None, (sources[result.name], f"cannot create the topic {result.name}", reason)))
         lacks_brokers = result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
         if not (lacks_brokers and parts.settings.has_other_nodes):
-            raise StartError(f"{failure}: {'write fewer replicas' if lacks_brokers else 'correct the topic'}")
+            raise StartError(f"{failure}: {ADVICE.get(result.error_code, 'correct the topic')}")
         logger.warning("%s: the next broker that starts with this topic creates it", failure)
+
+
+async def results_of(parts: Parts, topics: Sequence[CreatableTopic]) -> Sequence[CreatableTopicResult]:
+    """Ask the controller for topics, and return its results: all at once, or one by one if they are too many for that.
+
+    The controller limits the records that one request writes.
+    """
+    try:
+        results: Sequence[CreatableTopicResult] = (
+            await parts.controller.ask(CreateTopicsRequest(topics=list(topics)))
+        ).topics
+    except ApiError as error:
+        if error.code != ErrorCode.POLICY_VIOLATION:
+            raise
+        results = [CreatableTopicResult(topic.name, NIL, error.code, error.message) for topic in topics]
+    if len(topics) > 1 and all(result.error_code == ErrorCode.POLICY_VIOLATION for result in results):
+        return [result for topic in topics for result in await results_of(parts, [topic])]
+    return results

@@ -29,6 +29,23 @@ async def test_a_topic_that_cannot_be_created_is_refused_with_its_variable(tmp_p
     )
 
 
+async def test_topics_that_are_too_many_for_one_request_are_created_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykbroker.core.metadata.machine.RECORDS_MAX", 8)
+    node = Node(1, tmp_path, None)
+    node.topics = (NewTopic("a", 7), NewTopic("b", 7), NewTopic("c", 8, {}, 1, VARIABLE))
+    assert str(await failure_of(node, controller_listeners=())) == (
+        "KAFKA_CREATE_TOPICS: cannot create the topic c: Unable to perform excessively large batch operation:"
+        " write fewer partitions"
+    )
+    async with cluster(tmp_path / "again") as running:
+        running.nodes[1] = Node(1, tmp_path / "again", None)
+        running.nodes[1].topics = (NewTopic("a", 7), NewTopic("b", 7))
+        topics = (await (await running.start(1)).call(MetadataRequest(topics=None), 12)).topics
+        assert [(topic.name, len(topic.partitions)) for topic in topics] == [("a", 7), ("b", 7)]
+
+
 async def test_a_topic_of_several_replicas_is_created_once_enough_brokers_have_started(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
