@@ -84,14 +84,18 @@ class IcebergTable:
             raise older_than_checkpoint(f"the table {self.name}", batch)
 
     def archived(self) -> Mapping[TopicPartition, int]:
-        """Return the offset up to which batches have read each partition."""
+        """Return the offset up to which batches have read each partition.
+
+        That of a table without sums is also known from its records. It may have those of a batch that it does not name,
+        which is left then: the partitions that are new in the left batch begin at its end, and nothing is read twice.
+        """
         table = loaded(self._spark, self.name)
-        last, is_whole = history(table)
+        last = history(table).last
         batch, ends = (NONE, {}) if last is None else (last.batch, last.ends)
         sums = self._known_sums(table, batch, ends)
-        if sums is None and is_whole:  # otherwise it may have records of a batch that it does not name
+        if sums is None:
             sums = first_sums(self._spark, self.name, batch)
-        return archived_ends(ends, sums.ranges() if sums is not None else ())
+        return archived_ends(ends, sums.ranges())
 
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written. Raise StateConflict if a later one is."""

@@ -6,6 +6,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs import iceberg
 from pykbroker.pipeline.jobs.commits import ArchivedRange
@@ -64,3 +65,17 @@ def test_a_table_of_before_has_no_sums_and_a_damaged_property_is_named() -> None
     table.properties.return_value = {SUMS: "{"}
     with pytest.raises(StateConflict, match="the property pykbroker.sums of the table .* is damaged"):
         noted_sums(table)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_ends_of_a_table_of_before_are_those_of_its_records(
+    monkeypatch: pytest.MonkeyPatch, is_whole: bool
+) -> None:
+    """The last batch lacks a partition that old metadata has hidden, and earlier snapshots are expired."""
+    monkeypatch.setattr(iceberg, "loaded", lambda *_: MagicMock())
+    monkeypatch.setattr(iceberg, "history", lambda _: TableHistory(TableBatch(4, 7, {"t": {"0": 12}}), is_whole))
+    monkeypatch.setattr(iceberg, "noted_sums", lambda _: None)
+    found = TableSums(4, 4, before={"t": {0: (0, 9, 10, None), 1: (0, 4, 5, None)}})
+    monkeypatch.setattr(iceberg, "first_sums", lambda *_: found)
+    archive = IcebergTable(MagicMock(), "c.n.t", 0, print)
+    assert archive.archived() == {TopicPartition("t", 0): 12, TopicPartition("t", 1): 5}
