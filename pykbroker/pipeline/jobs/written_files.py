@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 OFFSETS = "partition int, offset bigint"
 """The columns of files without checksums, as those of decoded records."""
+ONE_TASK_BYTES = 4 << 20
+"""The size of all files up to which one task reads them. An exchange between tasks takes longer than that."""
 PLACES = 3
 """The number of names in the path of a file: those of its topic, of its day and its own."""
 
@@ -33,6 +35,8 @@ def written_files(
     names = {size: name for name, size in sizes.items()}
     by_size = len(names) == len(sizes)  # a group by a number takes a third less time than one by a path
     rows = spark.read.schema(columns or OFFSETS).parquet(*(literal(each) for each in paths))
+    if sum(sizes.values()) <= ONE_TASK_BYTES:
+        rows = rows.coalesce(1)
     if columns:
         rows = rows.withColumn(TIME_COLUMN, time_of(rows))
     file = "_metadata.file_size" if by_size else "_metadata.file_path"

@@ -9,18 +9,25 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from pykbroker.pipeline.jobs import written_files as module
 from pykbroker.pipeline.jobs.archived_files import ArchivedFile, PartitionContent
 from pykbroker.pipeline.jobs.written_files import written_files
 from tests.interop.pipeline.marks import spark_marks
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = spark_marks()
 
 
-@pytest.mark.parametrize("counts", [(3, 2000), (3, 3, 2000)], ids=["sizes differ", "sizes are equal"])
-def test_each_file_has_its_own_content(spark: SparkSession, tmp_path: Path, counts: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("counts", "more"),
+    [((3, 2000), 1), ((3, 3, 2000), 0), ((3, 3, 2000), -1)],
+    ids=["sizes differ", "sizes are equal, at the limit of one task", "more than one task"],
+)
+def test_each_file_has_its_own_content(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: tuple[int, ...], more: int
+) -> None:
     sizes, expected = {}, {}
     for number, count in enumerate(counts):
         name = f"topic=a b/date=2026-11-24/part-{number}.parquet"
@@ -31,4 +38,14 @@ def test_each_file_has_its_own_content(spark: SparkSession, tmp_path: Path, coun
         sizes[name] = path.stat().st_size
         expected[name] = ArchivedFile(sizes[name], [PartitionContent(7, 0, count - 1, count)])
     assert len(set(sizes.values())) == len(set(counts))
+    monkeypatch.setattr(module, "ONE_TASK_BYTES", sum(sizes.values()) + more)
+    frame, coalesced = type(spark.range(1)), list[int]()
+    coalesce = frame.coalesce
+
+    def noted(rows: DataFrame, number: int) -> DataFrame:
+        coalesced.append(number)
+        return coalesce(rows, number)
+
+    monkeypatch.setattr(frame, "coalesce", noted)
     assert written_files(spark, [str(tmp_path)], sizes, "") == expected
+    assert coalesced == ([1] if more >= 0 else [])
