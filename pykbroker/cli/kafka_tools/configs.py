@@ -1,4 +1,4 @@
-"""kafka-configs: describes and alters the configs of topics, brokers and groups, as `pykbroker configs` does."""
+"""kafka-configs: describes and alters configs and log levels, as `pykbroker configs` does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wire.messages.incremental_alter_configs import AlterableConfig
 
 SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
-KINDS = {"topics": "topic", "brokers": "broker", "groups": "group"}
+KINDS = {"topics": "topic", "brokers": "broker", "broker-loggers": "broker-logger", "groups": "group"}
 """The entity types of this tool -> the option that names an entity of the type."""
 OF_QUOTAS = "`pykbroker quotas` describes quotas, and Kafka's own tool alters them"
 OPTIONS = (
@@ -29,7 +29,7 @@ OPTIONS = (
     *missing("name a broker by --bootstrap-server", "bootstrap-controller", takes="HOST:PORT"),
     *missing(OF_QUOTAS, "user", "client", "ip", takes="NAME"),
     *missing(OF_QUOTAS, "user-defaults", "client-defaults", "ip-defaults"),
-    *missing("the translation has topics, brokers and groups", "broker-logger", "client-metrics", takes="NAME"),
+    *missing("the translation has topics, brokers, broker loggers and groups", "client-metrics", takes="NAME"),
 )
 SEPARATOR = re.compile(r",(?=[^\[\]]*(?:\[|$))")
 """A comma outside of square brackets."""
@@ -46,7 +46,7 @@ class ConfigOwner(NamedTuple):
         """Return its number in the protocol."""
         from pykbroker.core.config.resource import ConfigResource
 
-        return ConfigResource[self.kind.upper()]
+        return ConfigResource[self.kind.replace("-", "_").upper()]
 
 
 def run(given: Given) -> int:
@@ -143,8 +143,9 @@ async def owners(admin: Admin, kind: str) -> list[ConfigOwner]:
 
     if kind == "topic":
         return [ConfigOwner(kind, each.name) for each in await admin.topics()]
-    if kind == "broker":
-        return [ConfigOwner(kind, str(each.broker)) for each in await describe_brokers(admin)] + [ConfigOwner(kind, "")]
+    if kind in ("broker", "broker-logger"):
+        defaults = [ConfigOwner(kind, "")] if kind == "broker" else []
+        return [ConfigOwner(kind, str(each.broker)) for each in await describe_brokers(admin)] + defaults
     return [ConfigOwner(kind, each.group) for each in await list_groups(admin)]
 
 
@@ -156,7 +157,11 @@ def is_own(found: DescribeConfigsResourceResult, owner: ConfigOwner) -> bool:
         return found.config_source == (
             Source.DYNAMIC_BROKER_CONFIG if owner.name else Source.DYNAMIC_DEFAULT_BROKER_CONFIG
         )
-    return found.config_source in (Source.DYNAMIC_TOPIC_CONFIG, Source.DYNAMIC_GROUP_CONFIG)
+    return found.config_source in (
+        Source.DYNAMIC_TOPIC_CONFIG,
+        Source.DYNAMIC_GROUP_CONFIG,
+        Source.DYNAMIC_BROKER_LOGGER_CONFIG,
+    )
 
 
 def line(found: DescribeConfigsResourceResult) -> str:
