@@ -18,8 +18,8 @@ class StickyPartition:
         self._batch_bytes, self._draw = batch_bytes, draw
         self._partition: int | None = None
         self._bytes = 0
-        self._weighted: Sequence[int] = ()
-        self._weights: Sequence[int] = ()
+        self._weighted: tuple[Sequence[int], Sequence[int]] | None = None
+        """Partitions, and the sums of their weights up to each. It is one value, so no interrupt tears it apart."""
 
     def current(self, partitions: int, available: Sequence[int]) -> int:
         """Return the partition, which is drawn if there is none yet.
@@ -43,13 +43,13 @@ class StickyPartition:
         than two exist, every partition is equally likely.
         """
         if partitions < 2 or not waiting or (len(waiting) == partitions and len(set(waiting.values())) == 1):
-            self._weighted = self._weights = ()
+            self._weighted = None
             return
         most = max(waiting.values()) + 1
-        self._weighted = list(waiting)
-        self._weights = list(accumulate(most - count for count in waiting.values()))
+        self._weighted = list(waiting), list(accumulate(most - count for count in waiting.values()))
 
     def _next(self, partitions: int, available: Sequence[int]) -> int:
-        if self._weights:
-            return self._weighted[bisect_right(self._weights, self._draw(self._weights[-1]))]
+        if self._weighted is not None:
+            weighted, sums = self._weighted
+            return weighted[bisect_right(sums, self._draw(sums[-1]))]
         return available[self._draw(len(available))] if available else self._draw(partitions)

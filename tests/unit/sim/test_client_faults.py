@@ -18,7 +18,7 @@ from pykbroker.core.consumer.fetch_buffer import FetchBuffer
 from pykbroker.core.consumer.fetched import AbortedTransactions
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.consumer.subscription import ConsumerSubscription
-from pykbroker.core.consumer.unread import UnreadPart
+from pykbroker.core.consumer.unread import UnreadRecords
 from pykbroker.core.producer.incomplete import IncompleteBatches
 from pykbroker.core.producer.transactions.calls import EndTxnCall
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -139,14 +139,16 @@ async def records_of_aborted_transactions_are_given(simulation: Simulation) -> l
 
 
 async def positions_fall_behind_the_records_that_were_given(simulation: Simulation) -> list[str]:
-    pass_over = UnreadPart.pass_over
+    absorb = UnreadRecords._absorb
 
-    def behind(part):
-        pass_over(part)
-        offset = part.after.offset
-        part.state.position = part.after._replace(offset=offset - (offset % 7 == 0))
+    def absorb_behind(unread):
+        arrived = list(unread._arrived)
+        absorb(unread)
+        for part in arrived:
+            offset = part.after.offset
+            part.state.position = part.after._replace(offset=offset - (offset % 7 == 0))
 
-    UnreadPart.pass_over = behind
+    UnreadRecords._absorb = absorb_behind
     return await consume(simulation)
 
 

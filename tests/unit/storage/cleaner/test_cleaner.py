@@ -106,6 +106,7 @@ async def test_the_dirtiest_log_is_compacted_first(
     await cleaner_directory.cleaner.round()
     await cleaner_directory.fill(clean, 5)
     await cleaner_directory.fill(dirty, 50)
+    caplog.clear()
     with caplog.at_level(logging.INFO, "pykbroker.storage.cleaner.cleaner"):
         await cleaner_directory.cleaner.round()
     assert [cast(Any, record.args)[0] for record in caplog.records] == ["dirty-0", "clean-0"]
