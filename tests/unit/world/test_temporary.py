@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from pathlib import Path
+
+import pytest
 
 from pykbroker.world.temporary import REMOVED_AT_ONCE, remove_tree, temporary_directory
 
@@ -35,3 +40,31 @@ def test_what_a_link_names_is_kept(tmp_path: Path) -> None:
     remove_tree(str(removed))
     assert not removed.exists()
     assert kept.joinpath("file").exists()
+
+
+LEFT_OPEN = """
+from pathlib import Path
+from pykbroker.world.temporary import temporary_directory
+block = temporary_directory()
+directory = block.__enter__()
+Path(directory, "file").touch()
+print(directory)
+"""
+
+
+def test_a_program_that_leaves_the_block_open_ends_and_leaves_no_directory() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT_OPEN], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stderr == ""
+    assert not Path(done.stdout.strip()).exists()
+
+
+def test_a_directory_is_removed_where_no_thread_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    removed.joinpath("file").touch()
+    remove_tree(str(removed))
+    assert not removed.exists()
