@@ -38,8 +38,9 @@ Entries = tuple[tuple[int, int], ...]
 class Flusher:
     """The part of a log that makes it durable.
 
-    All records below `recovery_point` are durable. `failed` is the error that ended flushing, or None. No later record
-    becomes durable after it.
+    All records below `recovery_point` are durable. On macOS, unless a config asks for durability, they only reach the
+    device before all that is written later. `failed` is the error that ended flushing, or None. No later record becomes
+    durable after it.
     """
 
     __slots__ = (
