@@ -66,6 +66,9 @@ def run(given: Given) -> int:
         given.require("topic")
     if action == "alter":
         given.require("partitions")
+    counted(given, "partitions", PARTITIONS_MAX)  # refused before the wait for a broker
+    counted(given, "replication-factor", REPLICAS_MAX)
+    pairs(given.all("config"), "config")
     works = {"list": list_topics, "create": create, "describe": describe, "alter": alter, "delete": delete}
     talk(given, lambda admin: works[action](admin, given))
     return 0

@@ -143,3 +143,14 @@ def test_a_tool_that_cannot_do_what_it_is_asked_says_so_before_it_connects(
     tls.write_text("security.protocol=SSL\n")
     assert main([word.format(tls=tls, none=none) for word in line.split()]) == 1
     assert capsys.readouterr().err.startswith(sentence.format(none=none))
+
+
+@pytest.mark.parametrize("wrong", [["--partitions", "x"], ["--replication-factor", "0"], ["--config", "a"]])
+def test_a_wrong_value_of_topics_is_refused_without_a_wait_for_a_broker(
+    wrong: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def talk(*_: object) -> None:
+        pytest.fail("a broker was asked")
+
+    monkeypatch.setattr("pykbroker.cli.kafka_tools.topics.talk", talk)
+    assert main(["kafka-topics", "--bootstrap-server", "localhost:1", "--create", "--topic", "a", *wrong]) == 1
