@@ -259,6 +259,15 @@ echo '' > /etc/confluent/docker/ensure
 }
 """The scripts that Testcontainers copies into a running container. They run once its ports are known."""
 
+SERVER_PROPERTIES = """
+node.id=1
+process.roles=broker,controller
+controller.quorum.voters=1@localhost:9093
+listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+log.dirs={data}
+"""
+
 
 class Composed:
     """The process of a compose file's broker, in a directory with the scripts of the image."""
@@ -345,7 +354,13 @@ def install(directory: Path) -> None:
         program = directory / "bin" / name
         program.write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n')
         program.chmod(0o755)
-    for name, script in (("kafka-storage", "kafka-tool"), ("nc", "nc"), ("cub", "cub")):
+    scripts = {
+        "kafka-storage.sh": "kafka-tool",
+        "kafka-server-start.sh": "kafka-server-start",
+        "nc": "nc",
+        "cub": "cub",
+    }
+    for name, script in {**scripts, "kafka-storage": "kafka-tool"}.items():
         (directory / "bin" / name).symlink_to(DOCKER / script)
 
 
@@ -405,6 +420,24 @@ def test_the_start_scripts_of_testcontainers_start_a_broker(tmp_path: Path) -> N
         for broker in brokers:
             broker.wait_until_healthy()
             serve_all(broker, ("localhost:9092", "kafka:9093"))
+
+
+def test_a_node_is_formatted_and_started_as_by_kafkas_scripts(tmp_path: Path) -> None:
+    topic = "kafka-topics.sh --bootstrap-server localhost:9092 --topic a"
+    broker = Composed(ComposeFile("", (), f"{topic} --create --if-not-exists"), tmp_path / "image")
+    file = tmp_path / "server.properties"
+    file.write_text(broker.placed(SERVER_PROPERTIES.format(data=tmp_path / "formatted")))
+    formatted = f"kafka-storage.sh format -t MkU3OEVBNTcwNTJENDM2Qk -c {file}"
+    broker.start("sh", "-c", f"{formatted} && kafka-server-start.sh {file} --override num.partitions=3")
+    try:
+        broker.wait_until_healthy()
+        assert "PartitionCount: 3" in broker.tool(f"{topic} --describe")[0]
+    finally:
+        broker.stop()
+    assert "cluster.id=MkU3OEVBNTcwNTJENDM2Qk" in (tmp_path / "formatted/meta.properties").read_text()
+    refused = broker.tool(f"sh -c 'kafka-server-start.sh -daemon {file}'")
+    usage = "write kafka-server-start.sh FILE [--override NAME=VALUE]..."
+    assert refused == [f"kafka-server-start.sh: this image has no -daemon: {usage}", "exit 1"]
 
 
 @pytest.mark.parametrize(
