@@ -52,6 +52,7 @@ ALLOWED = {
     **dict.fromkeys((*FILTERS, "topics-with-overrides"), ("describe",)),
 }
 """Options that only some actions take."""
+CONFIGS_HINT = " (To alter topic configurations, the kafka-configs tool can be used.)"
 
 
 def run(given: Given) -> int:
@@ -61,7 +62,8 @@ def run(given: Given) -> int:
     )
     for name, actions in ALLOWED.items():
         if name in given and action not in actions:
-            raise InvalidCommandLine(f'Option "[{name}]" can\'t be used with option "[{action}]"')
+            hint = CONFIGS_HINT if (name, action) == ("config", "alter") else ""
+            raise InvalidCommandLine(f'Option "[{name}]" can\'t be used with option "[{action}]"{hint}')
     if action in ("create", "alter", "delete"):
         given.require("topic")
     if action == "alter":

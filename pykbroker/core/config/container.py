@@ -107,6 +107,8 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _advertised(environ: Mapping[str, str]) -> str:
     host, port = environ[HOST].strip(), environ.get(PORT, "").strip() or DEFAULT_PORT
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"
     try:
         return f"{PLAINTEXT}://{parse_address(f'{host}:{port}')}"
     except ValueError as error:

@@ -103,6 +103,10 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
             "kafka-configs --bootstrap-server k:1 --describe --entity-type users",
             "--entity-type users is not translated",
         ),
+        (
+            "kafka-topics --bootstrap-server k:1 --alter --topic a --config b=c",
+            'Option "[config]" can\'t be used with option "[alter]" (To alter topic configurations, the kafka',
+        ),
         ("kafka-configs --bootstrap-server k:1 --alter --topic a", "At least one of --add-config, --add-config-file"),
         ("kafka-configs --bootstrap-server k:1 --alter --add-config a --topic a", "Invalid entity config: all configs"),
         ("kafka-console-producer --bootstrap-server k:1", 'Missing required argument "[topic]"'),

@@ -64,6 +64,9 @@ def test_the_advertised_host_of_wurstmeister_is_an_advertised_listener() -> None
     assert found.place("advertised.listeners") == "KAFKA_ADVERTISED_HOST_NAME"
     old = {"KAFKA_ADVERTISED_HOST_NAME": "kafka", "KAFKA_ADVERTISED_PORT": "19092"}
     assert container_configs(old).texts == {"advertised.listeners": "PLAINTEXT://kafka:19092"}
+    for host in ("::1", "[::1]"):
+        texts = container_configs({"KAFKA_ADVERTISED_HOST_NAME": host}).texts
+        assert texts == {"advertised.listeners": "PLAINTEXT://[::1]:9092"}
     new = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092"}
     assert container_configs({**old, **new}).texts == {"advertised.listeners": "PLAINTEXT://localhost:9092"}
 
