@@ -7,12 +7,11 @@ import re
 import click
 
 from pykbroker.core.address import Address, parse_address
-from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
+from pykbroker.core.new_topic import BROKER_DEFAULT, PARTITIONS_MAX, NewTopic
 
 DEFAULT_PORT = 9092
 TOPIC_FORM = "NAME[:PARTITIONS[:KEY=VALUE,...]]"
 PARTITION_FORM = "TOPIC[:PARTITION]"
-PARTITIONS_MAX = 2**31 - 1
 BROKER_HOST = re.compile(r"[^\s/=@]+")
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 

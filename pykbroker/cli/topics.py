@@ -9,18 +9,16 @@ import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
 from pykbroker.cli.completion import topic_names
-from pykbroker.cli.parameters import PARTITIONS_MAX, TOPIC_FORM, config, topic
+from pykbroker.cli.parameters import TOPIC_FORM, config, topic
 from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.cli.topic_elect import elect
 from pykbroker.cli.topic_offsets import offsets, trim
 from pykbroker.cli.topic_reassign import reassign
 from pykbroker.core.address import Address
-from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
+from pykbroker.core.new_topic import BROKER_DEFAULT, PARTITIONS_MAX, REPLICAS_MAX, NewTopic
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin, TopicDescription
-
-REPLICAS_MAX = 2**15 - 1
 
 names_argument = click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
 

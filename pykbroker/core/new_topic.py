@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 BROKER_DEFAULT = -1
 """The number of partitions or replicas that leaves the choice to the broker."""
+PARTITIONS_MAX, REPLICAS_MAX = 2**31 - 1, 2**15 - 1
+"""The largest numbers of partitions and replicas that a CreateTopics request can carry."""
 
 
 class NewTopic(NamedTuple):

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.kafka_tools.connection import bootstrap, check_security, client_properties, reach
-from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing, pairs
+from pykbroker.cli.kafka_tools.options import (
+    CONNECTION,
+    Given,
+    InvalidCommandLine,
+    Option,
+    Tool,
+    missing,
+    pairs,
+    topic_pattern,
+)
 
 if TYPE_CHECKING:
     from pykbroker.cli.interruption import Interruption
@@ -254,7 +263,7 @@ async def existing(admin: Admin, given: Given) -> list[TopicPartition]:
 def included(text: str) -> re.Pattern[str]:
     """Return the pattern of --include, in which a comma separates alternatives. InvalidCommandLine: it is invalid."""
     try:
-        return re.compile(text.replace(",", "|").replace(" ", ""))
+        return topic_pattern(text)
     except re.error as error:
         raise InvalidCommandLine(f"--include {text} is not a regular expression: {error}") from None
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from pykbroker.cli.kafka_tools.connection import talk
-from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing, pairs
-from pykbroker.cli.parameters import PARTITIONS_MAX
+from pykbroker.cli.kafka_tools.options import (
+    CONNECTION,
+    Given,
+    InvalidCommandLine,
+    Option,
+    Tool,
+    missing,
+    pairs,
+    topic_pattern,
+)
+from pykbroker.core.new_topic import BROKER_DEFAULT, PARTITIONS_MAX, REPLICAS_MAX, NewTopic
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -18,8 +27,6 @@ if TYPE_CHECKING:
     from wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponsePartition as Partition
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
-REPLICAS_MAX = 2**15 - 1
-BROKER_DEFAULT = -1
 MIN_ISR = "min.insync.replicas"
 FILTERS: dict[str, Callable[[Partition, int], bool]] = {
     "under-replicated-partitions": lambda part, min_isr: len(part.isr_nodes) < len(part.replica_nodes),
@@ -68,11 +75,20 @@ def run(given: Given) -> int:
         given.require("topic")
     if action == "alter":
         given.require("partitions")
-    counted(given, "partitions", PARTITIONS_MAX)  # refused before the wait for a broker
-    counted(given, "replication-factor", REPLICAS_MAX)
-    pairs(given.all("config"), "config")
-    works = {"list": list_topics, "create": create, "describe": describe, "alter": alter, "delete": delete}
-    talk(given, lambda admin: works[action](admin, given))
+    wanted = NewTopic(  # what is wrong in it is refused before the wait for a broker
+        given.text("topic"),
+        counted(given, "partitions", PARTITIONS_MAX),
+        pairs(given.all("config"), "config"),
+        counted(given, "replication-factor", REPLICAS_MAX),
+    )
+    works: dict[str, Callable[[Admin], Awaitable[None]]] = {
+        "list": lambda admin: list_topics(admin, given),
+        "create": lambda admin: create(admin, wanted, accepts_existing="if-not-exists" in given),
+        "describe": lambda admin: describe(admin, given),
+        "alter": lambda admin: alter(admin, given, wanted.partitions),
+        "delete": lambda admin: delete(admin, given),
+    }
+    talk(given, works[action])
     return 0
 
 
@@ -81,21 +97,18 @@ async def list_topics(admin: Admin, given: Given) -> None:
     print("\n".join(await chosen(admin, given)))
 
 
-async def create(admin: Admin, given: Given) -> None:
-    """Create a topic. With --if-not-exists, a topic that exists stays as it is, and nothing is printed."""
+async def create(admin: Admin, new: NewTopic, *, accepts_existing: bool) -> None:
+    """Create a topic. With `accepts_existing`, a topic that exists stays as it is, and nothing is printed."""
     from pykbroker.core.errors import ApiError
     from wire.error_codes import ErrorCode
 
-    name = given.text("topic")
-    count = counted(given, "partitions", PARTITIONS_MAX)
-    replicas = counted(given, "replication-factor", REPLICAS_MAX)
     try:
-        await admin.create_topic(name, count, replicas, pairs(given.all("config"), "config"))
+        await admin.create_topic(new.name, new.partitions, new.replicas, new.configs)
     except ApiError as error:
-        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and "if-not-exists" in given:
+        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and accepts_existing:
             return
         raise
-    print(f"Created topic {name}.")
+    print(f"Created topic {new.name}.")
 
 
 async def describe(admin: Admin, given: Given) -> None:
@@ -142,9 +155,8 @@ def nodes(ids: Sequence[int] | None) -> str:
     return ",".join(map(str, ids or ()))
 
 
-async def alter(admin: Admin, given: Given) -> None:
+async def alter(admin: Admin, given: Given, count: int) -> None:
     """Raise the number of partitions of topics."""
-    count = counted(given, "partitions", PARTITIONS_MAX)
     for name in await existing(admin, given):
         await admin.create_partitions(name, count)
 
@@ -168,7 +180,7 @@ async def chosen(admin: Admin, given: Given) -> list[str]:
     if "topic" not in given:
         return [each.name for each in found]
     try:
-        pattern = re.compile(given.text("topic").replace(",", "|").replace(" ", ""))
+        pattern = topic_pattern(given.text("topic"))
     except re.error as error:
         raise click.ClickException(f"--topic is not a regular expression: {error}") from None
     return [each.name for each in found if pattern.fullmatch(each.name)]

@@ -19,7 +19,7 @@ from pykbroker.core.config.environment import EnvironmentConfigs, config_name, o
 from pykbroker.core.config.listeners import ADVERTISED, LISTENERS, PLAINTEXT
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.names import check_topic_name
-from pykbroker.core.new_topic import NewTopic
+from pykbroker.core.new_topic import PARTITIONS_MAX, REPLICAS_MAX, NewTopic
 
 PREFIX, BITNAMI_PREFIX = "KAFKA_", "KAFKA_CFG_"
 CLUSTER_IDS = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
@@ -39,8 +39,6 @@ ENTRY = re.compile(
     r"(:(?P<policy>(compact|delete)(,(compact|delete))*)?)?"
 )
 TOPIC_FORM = "NAME:PARTITIONS:REPLICAS or NAME:PARTITIONS:REPLICAS:POLICY, such as orders:3:1 or orders:1:1:compact"
-PARTITIONS_MAX, REPLICAS_MAX = 2**31 - 1, 2**15 - 1
-"""The largest numbers that a CreateTopics request can carry."""
 
 
 def container_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:
