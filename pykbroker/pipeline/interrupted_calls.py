@@ -7,7 +7,7 @@ from typing import Any
 
 
 def close_interrupted_calls() -> None:
-    """Let py4j close the connection of a call that an interrupt ends. The next call opens another one.
+    """Change py4j so that it closes the connection of a call that an interrupt ends. The next call opens a new one.
 
     py4j keeps the connection of a thread, on which the answer then comes to the next call, and so on to each later one.
     With PYSPARK_PIN_THREAD=false it does not, but fails where it looks for the connection of an interrupted call.

@@ -72,7 +72,7 @@ class File(Protocol):
         """Make the content durable. After a failure, written bytes may be lost even if a later call succeeds."""
 
     async def barrier(self) -> None:
-        """Let the content reach the device before all that is written later. It may do so long after the call.
+        """Order the content before all later writes. It may reach the device long after the call, but not after them.
 
         Without a call of the system for that, this is `sync`.
         """

@@ -167,7 +167,7 @@ class Reading:
         self._completes = True
         self._found[partition] = wanted, failed(wanted.asked, self._error_code(partition, wanted, error))
 
-    # ---- what depends on who asks
+    # ---- what a consumer and a follower do differently
 
     def _begin(self) -> None:
         """Begin a read at the first partition."""
