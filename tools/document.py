@@ -78,21 +78,6 @@ def options() -> str:
     return table(("option", "meaning"), *((f"`{names}`", " ".join(text.split())) for names, text in found))
 
 
-def files() -> str:
-    """Return every file of the two packages with the first sentence of its docstring, in a table for each folder."""
-    tables = []
-    for folder in sorted({path.parent for top in ("pykbroker", "wire") for path in (ROOT / top).rglob("*.py")}):
-        rows = [(f"`{path.name}`", first_sentence(path)) for path in sorted(folder.glob("[!_]*.py"))]
-        title = f"## {folder.relative_to(ROOT)}\n\n{first_sentence(folder / '__init__.py')}\n"
-        tables.append(f"{title}\n{table(('file', 'what it holds'), *rows)}" if rows else title)
-    return "\n" + "\n".join(tables) + "\n"
-
-
-def first_sentence(path: Path) -> str:
-    """Return the first paragraph of a file's docstring on one line."""
-    return " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].split())
-
-
 def examples() -> str:
     """Return the programs of `examples/`: what each does, its command, and what it needs."""
     return table(
@@ -143,7 +128,6 @@ def kafka_tools() -> str:
 PARTS = {
     "drop-in-producer": lambda: drop_in_differences(drop_in.PROGRAMS_OF_PRODUCER, drop_in.OF_PRODUCER),
     "drop-in-consumer": lambda: drop_in_differences(drop_in.PROGRAMS_OF_CONSUMER, drop_in.OF_CONSUMER),
-    "files": files,
     "apis": apis,
     "own-configs": own_configs,
     "idle-configs": idle_configs,
