@@ -36,6 +36,10 @@ class DropInMember(KafkaPythonMember):
     consumer_type = pykbroker.kafka.KafkaConsumer
     ways: ClassVar[Mapping[str, object]] = {}
 
+    def generation(self) -> int:
+        """Return the generation in which it is a member, or -1."""
+        return int(self._thread.submit(self._consumer.group_metadata).result().generation_id)
+
 
 class TestDropIn(Scenarios):
     library = DropIn
