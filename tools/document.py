@@ -15,7 +15,7 @@ import click
 
 from pykbroker.cli.kafka_tools.__main__ import TOOLS, tool_named
 from pykbroker.cli.kafka_tools.options import form
-from pykbroker.cli.start import start
+from pykbroker.cli.start.start import start
 from pykbroker.core.config.docs import DOCS, UNUSED
 from pykbroker.core.config.row import Row
 from pykbroker.core.config.table import BROKER

@@ -8,26 +8,19 @@ from pykbroker.cli.lazy_group import LazyGroup
 from pykbroker.core.version import VERSION
 
 COMMANDS = {
-    name: f"pykbroker.cli.{name.replace('-', '_')}"
-    for name in (
-        "start",
-        "cluster",
-        "wait",
-        "brokers",
-        "topics",
-        "produce",
-        "consume",
-        "bench",
-        "configs",
-        "groups",
-        "transactions",
-        "producers",
-        "features",
-        "quotas",
-        "log-dirs",
-        "dump-log",
-        "pipeline",
-    )
+    name: f"pykbroker.cli.{folder}.{name.replace('-', '_')}"
+    for folder, names in {
+        "start": ["start"],
+        "cluster": ["cluster"],
+        "admin": ["wait", "brokers", "configs", "transactions", "producers", "features", "quotas"],
+        "topics": ["topics"],
+        "records": ["produce", "consume"],
+        "bench": ["bench"],
+        "groups": ["groups"],
+        "logs": ["log-dirs", "dump-log"],
+        "pipeline": ["pipeline"],
+    }.items()
+    for name in names
 }
 """The module of each command."""
 

@@ -21,8 +21,8 @@ def default_bootstrap() -> str:
     """
     if not any(map(os.environ.get, OF_LISTENERS)):
         return DEFAULT_BOOTSTRAP
-    from pykbroker.cli.options import Options
-    from pykbroker.cli.start import start
+    from pykbroker.cli.start.options import Options
+    from pykbroker.cli.start.start import start
     from pykbroker.core.config.listeners import NOT_ROUTABLE
     from pykbroker.core.errors import StartError
 

@@ -17,7 +17,7 @@ import pytest
 from click.testing import Result
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pykbroker.cli.measurement import LATENCY_STEP
+from pykbroker.cli.bench.measurement import LATENCY_STEP
 from tests.interop.one_process import run_here
 
 COMMAND_S_MAX = 60

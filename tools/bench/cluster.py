@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from pykbroker.cli.cluster_plan import ClusterPlan, of_broker
+from pykbroker.cli.cluster.plan import ClusterPlan, of_broker
 from pykbroker.core.address import Address
 from tools.bench import cluster_requests
 from tools.bench.child import Child

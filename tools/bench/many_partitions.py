@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from pykbroker import broker
-from pykbroker.cli.process import settle_garbage_collector
+from pykbroker.cli.start.process import settle_garbage_collector
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.core.settings import Serving

@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from pykbroker import broker
-from pykbroker.cli.process import garbage_collector_off, settle_garbage_collector
+from pykbroker.cli.start.process import garbage_collector_off, settle_garbage_collector
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings

@@ -19,7 +19,7 @@ from typing import Any
 import trio
 
 from pykbroker import broker
-from pykbroker.cli.dumping import dumped
+from pykbroker.cli.logs.dumping import dumped
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.new_topic import NewTopic

@@ -38,7 +38,7 @@ def bootstrap(given: Given) -> tuple[Address, ...]:
 
 def client_properties(given: Given, *options: str) -> dict[str, str]:
     """Return the settings in the files of options. InvalidCommandLine: one cannot be read, or asks for SASL or TLS."""
-    from pykbroker.cli.server_properties import read_properties
+    from pykbroker.cli.start.server_properties import read_properties
     from pykbroker.core.errors import StartError
 
     found: dict[str, str] = {}
@@ -80,8 +80,8 @@ def reach(servers: Sequence[Address]) -> None:
     """Wait until a broker answers. click.ClickException: none has answered within `REACH_S_MAX`."""
     import trio
 
+    from pykbroker.cli.admin.wait import answered
     from pykbroker.cli.ask import named
-    from pykbroker.cli.wait import answered
 
     reason = trio.run(answered, servers, REACH_S_MAX)
     if reason is not None:

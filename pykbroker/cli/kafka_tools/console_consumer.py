@@ -26,7 +26,7 @@ from pykbroker.cli.kafka_tools.options import (
 if TYPE_CHECKING:
     from pykbroker.cli.interruption import Interruption
     from pykbroker.cli.kafka_tools.console_format import ConsoleFormat
-    from pykbroker.cli.read_plan import ReadPlan
+    from pykbroker.cli.records.read_plan import ReadPlan
     from pykbroker.client.admin import Admin
     from pykbroker.core.address import Address
     from pykbroker.core.consumer.records import FetchedColumns
@@ -146,7 +146,7 @@ class Printing:
         import trio
 
         from pykbroker.cli.interruption import interruptible
-        from pykbroker.cli.reader import Reader
+        from pykbroker.cli.records.reader import Reader
         from pykbroker.cli.signals import SIGNAL_EXIT_CODE
         from pykbroker.consumer import Consumer
 
@@ -189,7 +189,7 @@ def write(data: bytes) -> None:
 async def plan_of(given: Given, servers: tuple[Address, ...], settings: dict[str, Any]) -> ReadPlan:
     """Return the partitions to read and where to begin. click.ClickException: a partition does not exist."""
     from pykbroker.cli.ask import named
-    from pykbroker.cli.read_plan import ReadPlan
+    from pykbroker.cli.records.read_plan import ReadPlan
 
     partitions = await partitions_of(given, servers)
     count = given.number("max-messages", -1)
@@ -207,7 +207,7 @@ async def plan_of(given: Given, servers: tuple[Address, ...], settings: dict[str
 
 def start_of(given: Given) -> int | str:
     """Return where to begin without a group. InvalidCommandLine: --offset is invalid."""
-    from pykbroker.cli.read_range import BEGINNING, END
+    from pykbroker.cli.records.read_range import BEGINNING, END
 
     text = given.text("offset", EARLIEST if "from-beginning" in given else LATEST)
     if text in (EARLIEST, LATEST):

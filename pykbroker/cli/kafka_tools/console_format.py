@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from pykbroker.cli.kafka_tools.properties import with_properties
-from pykbroker.cli.record_formats import without_nulls
+from pykbroker.cli.records.record_formats import without_nulls
 from pykbroker.core.consumer.records import FetchedColumns
 from wire.records.batch import NO_TIMESTAMP
 from wire.records.record import Headers

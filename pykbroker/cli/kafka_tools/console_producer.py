@@ -11,7 +11,7 @@ from pykbroker.cli.kafka_tools.options import CONNECTION, Given, Option, Tool, m
 from pykbroker.cli.kafka_tools.properties import with_properties
 
 if TYPE_CHECKING:
-    from pykbroker.cli.record_lines import ParsedRecord
+    from pykbroker.cli.records.record_lines import ParsedRecord
 
 BATCH_BYTES = 16 << 10
 SETTINGS = {
@@ -55,7 +55,7 @@ class LineForm(NamedTuple):
 
     def record(self, line: bytes) -> ParsedRecord:
         """Return the record of a line. InvalidLine: a separator is missing, and errors are not ignored."""
-        from pykbroker.cli.record_lines import ParsedRecord
+        from pykbroker.cli.records.record_lines import ParsedRecord
 
         text, key = line, None
         headers: list[tuple[str, bytes | None]] = []
@@ -69,7 +69,7 @@ class LineForm(NamedTuple):
         return ParsedRecord(self._content(text), None if key is None else self._content(key), tuple(headers))
 
     def _split(self, text: bytes, separator: str, what: str) -> tuple[bytes | None, bytes]:
-        from pykbroker.cli.record_lines import InvalidLine
+        from pykbroker.cli.records.record_lines import InvalidLine
 
         if self.null_marker and text == self.null_marker.encode() and what != "key":
             return None, text
@@ -90,7 +90,7 @@ def run(given: Given) -> int:
 
     from pykbroker.cli.ask import named
     from pykbroker.cli.client_failures import failing_as_sentence
-    from pykbroker.cli.produce import Sending
+    from pykbroker.cli.records.produce import Sending
     from pykbroker.producer import RowsFailed
 
     given.require("topic")

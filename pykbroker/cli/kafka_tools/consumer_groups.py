@@ -16,7 +16,7 @@ from pykbroker.cli.kafka_tools.connection import bootstrap, talk
 from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing
 
 if TYPE_CHECKING:
-    from pykbroker.cli.group_reset_plan import PlannedOffset
+    from pykbroker.cli.groups.reset_plan import PlannedOffset
     from pykbroker.client.admin import Admin
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
@@ -127,14 +127,14 @@ def describe_groups(given: Given) -> None:
 
 async def chosen(admin: Admin, given: Given) -> list[str]:
     """Return the groups of --group, or all groups of consumers."""
-    from pykbroker.cli.group_describe import all_names
+    from pykbroker.cli.groups.describe import all_names
 
     return await all_names(admin) if "all-groups" in given else list(dict.fromkeys(given.all("group")))
 
 
 async def describe(admin: Admin, given: Given, view: str) -> None:
     """Print one view of each group."""
-    from pykbroker.cli.group_describe import COLUMNS, described
+    from pykbroker.cli.groups.describe import COLUMNS, described
     from pykbroker.client.cluster_description import describe_brokers
 
     addresses = {each.broker: each.address for each in await describe_brokers(admin)}
@@ -183,7 +183,7 @@ async def delete_groups(admin: Admin, given: Given) -> None:
 
 def reset_offsets(given: Given) -> None:
     """Print the new offsets of groups and, with --execute, commit them."""
-    from pykbroker.cli.group_reset import commit
+    from pykbroker.cli.groups.reset import commit
 
     kind = given.only_one(
         [*TARGETS], "Option '[reset-offsets]' requires one of the following scenarios: " + ", ".join(TARGETS)
@@ -209,7 +209,7 @@ def reset_offsets(given: Given) -> None:
 
 def planned(given: Given, kind: str) -> dict[str, list[PlannedOffset]]:
     """Return the new offsets of each group. A group with members is printed as an error, and left out."""
-    from pykbroker.cli.group_reset import plan_of
+    from pykbroker.cli.groups.reset import plan_of
     from pykbroker.core.errors import ApiError
 
     topics = [part for text in given.all("topic") for part in partitions(text)]
@@ -238,8 +238,8 @@ def partitions(text: str) -> list[tuple[str, int | None]]:
 
 def target(given: Given, kind: str, group: str) -> Any:
     """Return the value of the option that says where to: an offset, a time in ms, or a file's offsets."""
-    from pykbroker.cli import group_reset
-    from pykbroker.cli.group_reset_plan import duration
+    from pykbroker.cli.groups import reset as group_reset
+    from pykbroker.cli.groups.reset_plan import duration
 
     text = given.text(kind)
     try:

@@ -78,7 +78,7 @@ def format_directories(given: Given) -> int:
 
 def settings_of(given: Given) -> Settings:
     """Return the settings of the config file. StartError or click.ClickException: the file is invalid."""
-    from pykbroker.cli.options import Options
+    from pykbroker.cli.start.options import Options
 
     return Options(file=given.text("config")).settings()
 

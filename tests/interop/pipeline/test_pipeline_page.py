@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from pykbroker.cli.main import pykbroker
-from pykbroker.cli.pipeline import JOBS, pipeline
+from pykbroker.cli.pipeline.pipeline import JOBS, pipeline
 from tests.interop.java_tools import agree, lines_of
 from tests.interop.pipeline.marks import spark_marks
 from tools.broker_process import BrokerProcess

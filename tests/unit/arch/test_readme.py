@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pykbroker.cli.start import start
+from pykbroker.cli.start.start import start
 from pykbroker.core.config.config import BrokerConfig, Setting
 from pykbroker.core.config.docs import DOCS, NO_EFFECT, UNUSED
 from pykbroker.core.config.java_classes import NAMED

@@ -42,7 +42,7 @@ FINE = [
     (prose.riddle, "wire/frame.py", 'def f():\n    """Return the frame."""\ndef g():\n    """Whether it is."""\n'),
     (prose.coined, "wire/frame.py", 'x = "forgo"\n'),
     (prose.vague_help, METRICS, 'gauge("x_longest", "Longest step of the event loop, in seconds", 1)'),
-    (prose.vague_help, "pykbroker/cli/run.py", 'gauge("x", "Those that took long", 1)'),
+    (prose.vague_help, "pykbroker/cli/start/run.py", 'gauge("x", "Those that took long", 1)'),
     (tidy.machine_path, "README.md", "frame/work/s of art"),
     (tidy.machine_path, "constraints.txt", "# exact versions\ntrio==0.31.0\n"),
 ]

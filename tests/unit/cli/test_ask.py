@@ -78,7 +78,7 @@ def test_waiting_for_a_broker_that_answers_no_metadata_ends_with_its_reason(monk
     async def converse(*given: object) -> None:
         raise trio.TooSlowError
 
-    monkeypatch.setattr("pykbroker.cli.wait.converse", converse)
+    monkeypatch.setattr("pykbroker.cli.admin.wait.converse", converse)
     result = CliRunner().invoke(command, ["wait", "--timeout", "0.2"])
     assert result.exit_code == 1
     assert "within 0.2 s: it answers ApiVersions, but not Metadata" in result.stderr

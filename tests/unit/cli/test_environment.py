@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from pykbroker.cli.main import pykbroker
-from pykbroker.cli.options import Options
+from pykbroker.cli.start.options import Options
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.environment import config_name
@@ -159,7 +159,7 @@ def test_a_topic_of_an_option_takes_precedence_over_that_of_the_variable() -> No
 
 def test_options_may_be_set_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr("pykbroker.cli.run.run", lambda *arguments: seen.append(arguments))
+    monkeypatch.setattr("pykbroker.cli.start.run.run", lambda *arguments: seen.append(arguments))
     environ = {
         "PYKBROKER_LISTEN": "127.0.0.1:19092 b=[::1]:1",
         "PYKBROKER_MEMORY": "1",
@@ -187,7 +187,7 @@ def test_the_error_for_an_invalid_option_names_its_variable() -> None:
 
 
 def test_ignored_variables_are_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykbroker.cli.run.serve", lambda *_, **__: None)
+    monkeypatch.setattr("pykbroker.cli.start.run.serve", lambda *_, **__: None)
     caplog.set_level(logging.INFO)
     ended = CliRunner().invoke(pykbroker, ["start", "--memory", "--container"], env={"KAFKA_OPTS": "-Dx=y"})
     assert ended.exit_code == 0

@@ -13,7 +13,7 @@ import trio
 from msgspec.structs import replace
 
 from pykbroker.apis.configs.list_config_resources import ListConfigResources
-from pykbroker.cli.dumping import Damaged
+from pykbroker.cli.logs.dumping import Damaged
 from pykbroker.server.handler import Later
 from pykbroker.server.table import Route
 from tools.fuzz.fuzzed_broker import CANARY, Finding, FuzzedBroker, check_logs, fuzzed_broker

@@ -13,7 +13,7 @@ import pytest
 from py4j.clientserver import JavaClient, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayClient, GatewayConnection, GatewayParameters, GatewayProperty
 
-from pykbroker.cli.job_signals import raising_interrupts
+from pykbroker.cli.pipeline.job_signals import raising_interrupts
 from pykbroker.pipeline.interrupted_calls import close_interrupted_calls
 
 INTERRUPTED, NEXT = "interrupted\n", "next\n"

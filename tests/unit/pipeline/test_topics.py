@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from pykbroker.cli.job_signals import raising_interrupts
+from pykbroker.cli.pipeline.job_signals import raising_interrupts
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline import cluster
 from pykbroker.pipeline.cluster import (

@@ -1,0 +1,258 @@
+"""The run of `pykbroker cluster`: it starts a process for each broker, and starts a broker that dies again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import click
+import trio
+
+from pykbroker.cli.cluster import member
+from pykbroker.cli.cluster.plan import CONTROLLER, ClusterPlan, of_broker
+from pykbroker.cli.signals import STOPPING
+from pykbroker.cli.start.data_dirs import default_data_dir
+from pykbroker.cli.start.process import write_log
+from pykbroker.core.address import Address, parse_address
+from pykbroker.core.version import VERSION
+from pykbroker.world.temporary import temporary_directory
+
+RESTART_S = 0.5
+"""The pause before a broker that died is started again."""
+STOP_S_MAX = 40
+"""The time that a broker may take to stop before it is killed."""
+LINE_BYTES_MAX = 1 << 20
+SERVING = re.compile(r"listening on (?:PLAINTEXT://)?([^ ,]+).*\(cluster ([\w-]+)(?:, controller at ([^,]+))?")
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerDied(Exception):
+    """The error of a broker that ended although nobody stopped it."""
+
+
+class ClusterDirectory(NamedTuple):
+    """The directory that has the data directory of each broker. A temporary one is removed in the end."""
+
+    path: str
+    temporary: bool
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the directory for the program of a broker."""
+        return member.TEMPORARY if self.temporary else member.KEPT
+
+
+class Lifelines:
+    """Two pipes by which the brokers notice the end of this process, even by SIGKILL. Nothing is written to them.
+
+    Brokers stop once the first pipe ends, which only this process holds open. The controller stops once the second one
+    ends, which the other brokers hold open, too. It stops last, therefore, since a controlled shutdown needs it.
+    """
+
+    def __init__(self) -> None:
+        (self._of_brokers, _), (self._of_controller, self._held) = os.pipe(), os.pipe()
+
+    def watched(self, node_id: int) -> int:
+        """Return the descriptor that the process of a broker reads."""
+        return self._of_controller if node_id == CONTROLLER else self._of_brokers
+
+    def held(self, node_id: int) -> tuple[int, ...]:
+        """Return the descriptors that the process of a broker holds open."""
+        return () if node_id == CONTROLLER else (self._held,)
+
+
+class SupervisedBroker:
+    """A broker's process. `address` and `controller` are known once it serves."""
+
+    def __init__(
+        self, plan: ClusterPlan, node_id: int, directory: ClusterDirectory, lifelines: Lifelines, controller: Address
+    ) -> None:
+        self._plan, self.node_id, self._directory, self.controller = plan, node_id, directory, controller
+        self._lifelines = lifelines
+        self.address = of_broker(plan.listen, node_id)
+        self.cluster_id = ""
+        self._process: trio.Process | None = None
+
+    async def run(self, serves: trio.Event) -> int:
+        """Run the process to its end and return its exit code. Set `serves` once clients can connect."""
+        data_dir, kind = os.path.join(self._directory.path, str(self.node_id)), self._directory.kind
+        options = self._plan.options(self.node_id, self.address, self.controller)
+        process = self._process = await trio.lowlevel.open_process(
+            [sys.executable, "-m", member.__name__, data_dir, kind, *options],
+            stdin=self._lifelines.watched(self.node_id),
+            pass_fds=self._lifelines.held(self.node_id),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches only this process, which stops the brokers in order
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._pass_on, process.stderr)
+            async for line in lines(process.stdout):
+                if found := SERVING.search(line):
+                    self.address, self.cluster_id = parse_address(found[1]), found[2]
+                    self.controller = parse_address(found[3]) if found[3] else self.controller
+                    serves.set()
+        return await process.wait()
+
+    async def _pass_on(self, stream: trio.abc.ReceiveStream) -> None:
+        """Write the log of the broker to stderr, each line after the broker's name."""
+        async for line in lines(stream):
+            click.echo(f"broker {self.node_id}: {line}", err=True)
+
+    async def stop(self) -> None:
+        """Stop the process, and wait until it has ended."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        with trio.move_on_after(STOP_S_MAX):
+            await process.wait()
+            return
+        logger.error("broker %d did not stop within %d s and is killed", self.node_id, STOP_S_MAX)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the process, if it runs."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+
+async def lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
+    """Yield the lines of a process's output."""
+    rest = b""
+    async for chunk in stream:
+        *complete, rest = (rest + chunk).split(b"\n")
+        rest = rest[-LINE_BYTES_MAX:]
+        for line in complete:
+            yield line.decode(errors="replace")
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool) -> None:
+    """Run the cluster until a signal. click.ClickException: a broker did not start, or died and is not restarted."""
+    write_log(plan.log_level, "text")
+    if reason := plan.refusal():
+        raise click.UsageError(reason)
+    with temporary_directory("pykbroker-cluster-") if memory else nullcontext() as temporary:
+        path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
+        os.makedirs(path, exist_ok=True)
+        warn_left_out(path, plan)
+        failure = trio.run(Supervisor(plan, ClusterDirectory(path, memory), restarts=restarts).run)
+    if failure is not None:
+        raise click.ClickException(failure)
+
+
+def warn_left_out(path: str, plan: ClusterPlan) -> None:
+    """Log a warning if the directory has the data of brokers that the cluster is started without."""
+    found = sorted(int(name) for name in os.listdir(path) if name.isascii() and name.isdigit())
+    left_out = [str(node_id) for node_id in found if node_id > plan.brokers]
+    if left_out:
+        logger.warning(
+            "%s has data of broker %s, which --brokers %d does not start: partitions with a replica there may have no"
+            " leader. Start with --brokers %s, or move their replicas first (pykbroker topics reassign).",
+            path,
+            ", ".join(left_out),
+            plan.brokers,
+            left_out[-1],
+        )
+
+
+class Supervisor:
+    """The owner of the brokers' processes."""
+
+    def __init__(self, plan: ClusterPlan, directory: ClusterDirectory, *, restarts: bool) -> None:
+        self._plan, self._directory, self._restarts = plan, directory, restarts
+        self._lifelines = Lifelines()
+        self._nodes: list[SupervisedBroker] = []
+        self._stopping, self._failure = trio.Event(), ""
+
+    async def run(self) -> str | None:
+        """Run until a signal or a failure, which is returned."""
+        with trio.open_signal_receiver(*STOPPING) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._stop_at_signal, signals)
+                async with trio.open_nursery() as running:
+                    try:
+                        await self._start(running)
+                        await self._stopping.wait()
+                        for node in reversed(self._nodes):  # the controller last
+                            await node.stop()
+                    finally:
+                        for node in self._nodes:
+                            node.kill()
+                nursery.cancel_scope.cancel()
+        return self._failure or None
+
+    async def _start(self, running: trio.Nursery) -> None:
+        """Start all brokers, the controller first, and report the cluster once all of them serve."""
+        controller, served = self._plan.controller, list[trio.Event]()
+        for node_id in range(1, self._plan.brokers + 1):
+            node = SupervisedBroker(self._plan, node_id, self._directory, self._lifelines, controller)
+            self._nodes.append(node)
+            serves = trio.Event()
+            served.append(serves)
+            running.start_soon(self._keep, node, serves)
+            creates = self._plan.topics and node_id == self._plan.brokers - 1
+            if node_id == CONTROLLER or creates:  # the last broker creates topics on all others
+                await self._until(served)
+            controller = self._nodes[0].controller
+        await self._until(served)
+        if not self._stopping.is_set():
+            click.echo(self._sentence())
+
+    async def _until(self, served: list[trio.Event]) -> None:
+        """Wait until these brokers serve, or until the cluster stops."""
+        async with trio.open_nursery() as nursery:
+
+            async def give_up() -> None:
+                await self._stopping.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(give_up)
+            for serves in served:
+                await serves.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _keep(self, node: SupervisedBroker, serves: trio.Event) -> None:
+        """Run a broker, and start it again whenever it dies after it has served."""
+        while not self._stopping.is_set():
+            code = await node.run(serves)
+            if self._stopping.is_set():
+                return
+            why = f"broker {node.node_id} ended with exit code {code}"
+            if not serves.is_set() or not self._restarts:
+                self._fail(f"{why}{'' if serves.is_set() else ' before it served'}: the cluster stops")
+                return
+            logger.error("%s: starting it again", why)
+            await trio.sleep(RESTART_S)
+
+    def _fail(self, failure: str) -> None:
+        self._failure = self._failure or failure
+        self._stopping.set()
+
+    async def _stop_at_signal(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            if self._stopping.is_set():
+                for node in self._nodes:
+                    node.kill()
+            logger.info("%s: stopping.", signal.Signals(number).name)
+            self._stopping.set()
+
+    def _sentence(self) -> str:
+        addresses = ", ".join(str(node.address) for node in self._nodes)
+        where = "no data is kept" if self._directory.temporary else f"data in {self._directory.path}"
+        return (
+            f"pykbroker {VERSION} is a cluster of {self._plan.counted} on {addresses}"
+            f" (cluster {self._nodes[0].cluster_id}, {where})"
+        )

@@ -1,0 +1,175 @@
+"""The options of `pykbroker start`, which turn the command line and the config file into `Settings`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import click
+import msgspec
+
+from pykbroker.cli.start.data_dirs import OF_IMAGE, container_data_dir, default_data_dir
+from pykbroker.cli.start.server_properties import ServerProperties, read_properties
+from pykbroker.core.address import Address
+from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
+from pykbroker.core.config.config import BrokerConfig, known
+from pykbroker.core.config.container import container_configs
+from pykbroker.core.config.environment import EnvironmentConfigs, own_configs
+from pykbroker.core.config.listeners import (
+    ADVERTISED,
+    LISTEN,
+    LISTENERS,
+    controller_listener_settings,
+    derived_listeners,
+    inter_broker_listener,
+    listener_settings,
+    with_listeners,
+    without_stale,
+)
+from pykbroker.core.config.names import unknown_config
+from pykbroker.core.config.quorum import check_only_controller, is_controller, quorum_addresses
+from pykbroker.core.config.table import ONE_BROKER
+from pykbroker.core.errors import ApiError, StartError
+from pykbroker.core.new_topic import NewTopic
+from pykbroker.core.settings import Settings
+
+CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://localhost:9092"}
+"""The listener of a container whose variables name no listener, as in Apache Kafka's image."""
+
+MOUNTED_FILES = ("/mnt/shared/config/server.properties", "/bitnami/kafka/config/server.properties")
+"""The places where compose files mount a server.properties for Apache's and for bitnami's image."""
+
+
+class Options(msgspec.Struct, frozen=True, dict=True):
+    """The options of `pykbroker start`, as given on the command line, and the environment variables."""
+
+    listen: tuple[tuple[str, Address], ...] = ()
+    advertise: tuple[tuple[str, Address], ...] = ()
+    data_dir: str | None = None
+    cluster_id: str | None = None
+    memory: bool = False
+    topics: tuple[NewTopic, ...] = ()
+    configs: Mapping[str, str] = msgspec.field(default_factory=dict)
+    file: str | None = None
+    container: bool = False
+    environ: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    def settings(self, temporary_dir: str | None = None) -> Settings:
+        """Return the settings of the broker. `temporary_dir` holds the data with --memory.
+
+        click.UsageError or StartError: the options or the file are invalid.
+        """
+        texts = self._texts()
+        try:
+            if self.container and LISTENERS not in texts:
+                texts |= derived_listeners(texts)
+            listeners = listener_settings(texts, self.listen, self.advertise)
+            names = [listener.name for listener in listeners]
+            leads = is_controller(texts)
+            if leads:
+                check_only_controller(texts)
+            of_controllers = controller_listener_settings(texts, self.listen) if leads else ()
+            if self.listen and leads and not of_controllers:
+                texts = without_stale(texts, names)
+            inter_broker = inter_broker_listener(texts, names, LISTEN if self.listen else LISTENERS)
+            quorum = () if leads else quorum_addresses(texts)
+        except StartError as error:
+            raise StartError(self._blamed(str(error))) from None
+        data_dirs = self._data_dirs(texts, temporary_dir)
+        texts = {**with_listeners(texts, listeners, of_controllers), "log.dirs": ",".join(data_dirs)}
+        try:
+            config = BrokerConfig.from_mapping(texts)
+        except ApiError as error:
+            raise click.UsageError(self._blamed(str(error))) from None
+        return Settings(
+            config,
+            data_dirs,
+            listeners=listeners,
+            inter_broker_listener=inter_broker,
+            controller_listeners=of_controllers,
+            quorum=quorum,
+            cluster_id=self._required_cluster_id(),
+            memory=self.memory,
+            topics=self._topics(),
+        )
+
+    def without_effect(self) -> Iterator[str]:
+        """Yield a sentence for each unknown config in the file or the environment.
+
+        As in Kafka, unknown configs do not prevent a start.
+        """
+        yield from self._environment.warnings
+        for source in (self._file, self._environment):
+            for name in source.texts:
+                if not known(name):
+                    yield f"{source.place(name)}: {unknown_config(name)} It has no effect."
+
+    def passed_over(self) -> tuple[str, ...]:
+        """Return the environment variables of Kafka's container image that a broker without a JVM does not need."""
+        return self._environment.passed_over
+
+    @cached_property
+    def _path(self) -> str | None:
+        """Return the path of the file, which in a container may be mounted where another image looks for it."""
+        mounted = filter(os.path.exists, MOUNTED_FILES if self.container else ())
+        return self.file or next(mounted, None)
+
+    @cached_property
+    def _file(self) -> ServerProperties:
+        return read_properties(self._path) if self._path else ServerProperties()
+
+    @cached_property
+    def _environment(self) -> EnvironmentConfigs:
+        return container_configs(self.environ) if self.container else own_configs(self.environ)
+
+    def with_places(self, reason: str) -> str:
+        """Return the reason of a failed start, followed by the place of each config that it names."""
+        places = [f"{name} is from {place}" for name, place in self._places(reason).items()]
+        return f"{reason} ({', '.join(places)})" if places else reason
+
+    def _blamed(self, reason: str) -> str:
+        """Return the reason, preceded by the place of the config that it names."""
+        return ": ".join([*list(self._places(reason).values())[:1], reason])
+
+    def _places(self, reason: str) -> dict[str, str]:
+        """Return the variable or FILE:LINE of each config that a reason names, unless --set has replaced it."""
+        words, found = reason.replace(":", " ").replace(",", " ").split(), dict[str, str]()
+        for source in (self._environment, self._file):
+            for name in source.texts:
+                if name not in self.configs and name in words:
+                    found.setdefault(name, source.place(name))
+        return found
+
+    def _texts(self) -> dict[str, str]:
+        for name in self.configs:
+            if not known(name):
+                raise click.BadParameter(unknown_config(name), param_hint="'--set'")
+        texts = {**(self._file.texts if self._path else ONE_BROKER), **self._environment.texts, **self.configs}
+        return {**CONTAINER, **texts} if self.container and not {LISTENERS, ADVERTISED} & {*texts} else texts
+
+    def _required_cluster_id(self) -> RequiredClusterId | None:
+        if self.cluster_id is None:
+            return self._environment.cluster_id
+        return required_cluster_id(self.cluster_id, "--cluster-id")
+
+    def _topics(self) -> tuple[NewTopic, ...]:
+        """Return the topics of the options and those of the variables that no option names."""
+        named = {topic.name for topic in self.topics}
+        return (*self.topics, *(topic for topic in self._environment.topics if topic.name not in named))
+
+    def _data_dirs(self, texts: Mapping[str, str], temporary_dir: str | None) -> tuple[str, ...]:
+        if self.memory:
+            if self.data_dir:
+                raise click.UsageError("--memory and --data-dir contradict each other: choose one of them")
+            if temporary_dir is None:
+                raise ValueError("--memory requires a temporary directory")
+            return (temporary_dir,)
+        if self.data_dir:
+            return (os.path.abspath(self.data_dir),)
+        named = texts.get("log.dirs") or texts.get("log.dir")
+        if self.container and named == OF_IMAGE:
+            named = self._file.texts.get("log.dirs") or self._file.texts.get("log.dir") or container_data_dir()
+        if named:
+            return tuple(os.path.abspath(each.strip()) for each in named.split(",") if each.strip())
+        return (default_data_dir(),)

@@ -1,0 +1,59 @@
+"""Options of `pykbroker cluster` that are refused before a broker starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pykbroker.cli.cluster.plan import ClusterPlan
+from pykbroker.cli.cluster.run import warn_left_out
+from pykbroker.cli.main import pykbroker
+from pykbroker.core.address import Address
+from pykbroker.core.config.of_each_broker import OF_EACH_BROKER
+from pykbroker.core.errors import StartError
+from pykbroker.testing.cluster_options import checked_cluster_options
+
+
+def refusal(*options: str) -> str:
+    """Return the sentence that refuses these options."""
+    result = CliRunner().invoke(pykbroker, ["cluster", *options])
+    assert result.exit_code == 2
+    return result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", OF_EACH_BROKER)
+def test_a_config_that_each_broker_has_its_own_value_of_is_refused(name: str, tmp_path: Path) -> None:
+    sentence = f"{name} cannot be set for a whole cluster: leave it out, each broker has its own"
+    data = tmp_path / "data"
+    assert sentence in refusal("--data-dir", str(data), "--set", "num.partitions=3", "--set", f"{name}=3")
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("node.id", "3"), ("process.roles", "broker"), ("controller.quorum.voters", "3@h:1")]
+)
+def test_running_cluster_refuses_them_too(name: str, value: str) -> None:
+    with pytest.raises(StartError, match=f"^{name} cannot be set for a whole cluster: "):
+        checked_cluster_options(3, None, (), {name: value}, None, 30, {})
+
+
+@pytest.mark.parametrize(
+    "topic", ["orders:x", "orders:0", "bad/name:3", "orders:3:nothing=1", "orders:3:retention.ms=x"]
+)
+def test_a_bad_topic_is_refused_before_a_broker_starts(topic: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert "Invalid value for '--topic'" in refusal("--data-dir", str(data), "--topic", "good:3", "--topic", topic)
+    assert not data.exists()
+
+
+def test_the_data_of_brokers_that_are_not_started_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("1", "2", "3", "4", "notes"):
+        (tmp_path / name).mkdir()
+    for brokers in (2, 3, 4):
+        warn_left_out(str(tmp_path), ClusterPlan(brokers, 1, Address("127.0.0.1", 9092)))
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith(f"{tmp_path} has data of broker 3, 4, which --brokers 2 does not start")
+    assert second.startswith(f"{tmp_path} has data of broker 4, which --brokers 3 does not start")
+    assert "Start with --brokers 4, or move their replicas first" in first

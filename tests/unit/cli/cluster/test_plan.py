@@ -1,0 +1,117 @@
+"""The options of the brokers of `pykbroker cluster`."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pykbroker.cli.cluster.plan import ClusterPlan, of_broker
+from pykbroker.cli.parameters import named_address
+from pykbroker.cli.start.options import Options
+from pykbroker.core.address import Address
+from pykbroker.core.settings import Settings
+
+
+def settings(plan: ClusterPlan, node_id: int) -> Settings:
+    """Return the settings that a broker of the cluster reads from its options."""
+    options = plan.options(node_id, of_broker(plan.listen, node_id), plan.controller)
+    pairs = list(zip(options[::2], options[1::2], strict=True))
+    return Options(
+        listen=tuple(named_address(value) for name, value in pairs if name == "--listen"),
+        advertise=tuple(named_address(value) for name, value in pairs if name == "--advertise"),
+        configs={value.partition("=")[0]: value.partition("=")[2] for name, value in pairs if name == "--set"},
+    ).settings()
+
+
+def test_the_first_broker_is_the_controller_and_the_others_find_it() -> None:
+    plan = ClusterPlan(3, 1, Address("127.0.0.1", 9092))
+    first, *others = (settings(plan, node_id) for node_id in (1, 2, 3))
+    assert [one.address for one in first.controller_listeners] == [Address("127.0.0.1", 9095)]
+    assert [one.quorum for one in (first, *others)] == [(), *[(Address("127.0.0.1", 9095),)] * 2]
+    assert [one.listeners[0].address.port for one in (first, *others)] == [9092, 9093, 9094]
+    assert [one.config.node_id for one in (first, *others)] == [1, 2, 3]
+
+
+def test_brokers_reach_each_other_on_listeners_of_their_own() -> None:
+    plan = ClusterPlan(2, 1, Address("127.0.0.1", 9092))
+    for node_id, port in ((1, 9095), (2, 9096)):
+        found = settings(plan, node_id)
+        assert found.inter_broker_listener == "INTERNAL"
+        assert [one.address.port for one in found.listeners] == [9091 + node_id, port]
+
+
+@pytest.mark.parametrize("config", ["inter.broker.listener.name", "security.inter.broker.protocol"])
+def test_brokers_may_share_the_listener_of_clients(config: str) -> None:
+    plan = ClusterPlan(2, 1, Address("127.0.0.1", 9092), configs=((config, "PLAINTEXT"),))
+    found = settings(plan, 1)
+    assert found.inter_broker_listener == "PLAINTEXT"
+    assert [one.name for one in found.listeners] == ["PLAINTEXT"]
+
+
+@pytest.mark.parametrize(("replicas", "min_isr"), [(1, 1), (2, 1), (3, 2), (5, 2)])
+def test_the_factor_of_replication_applies_to_all_topics(replicas: int, min_isr: int) -> None:
+    config = settings(ClusterPlan(5, replicas, Address("127.0.0.1", 9092)), 2).config
+    assert (config.default_replication_factor, config.min_insync_replicas) == (replicas, min_isr)
+    assert config.get("offsets.topic.replication.factor") == replicas
+    assert config.get("transaction.state.log.min.isr") == min_isr
+
+
+def test_options_of_the_user_come_last_and_the_last_broker_creates_the_topics() -> None:
+    plan = ClusterPlan(2, 1, Address("127.0.0.1", 0), ("a:6",), (("min.insync.replicas", "3"),))
+    assert settings(plan, 1).config.min_insync_replicas == 3
+    assert ["a:6" in plan.options(node_id, plan.listen, plan.controller) for node_id in (1, 2)] == [False, True]
+    assert {of_broker(plan.listen, node_id).port for node_id in (1, 2)} == {0}
+
+
+@pytest.mark.parametrize(("option", "last"), [("listen", 65_529), ("advertise", 65_533), ("console", 65_533)])
+def test_ports_above_the_highest_are_refused(option: str, last: int) -> None:
+    def refusal(port: int) -> str | None:
+        plan = ClusterPlan(3, 1, Address("127.0.0.1", 9092))
+        return msgspec.structs.replace(plan, **{option: Address("127.0.0.1", port)}).refusal()
+
+    assert refusal(last) is None
+    sentence = f"--{option} 127.0.0.1:{last + 1} leaves too few ports for 3 brokers: choose another"
+    assert refusal(last + 1) == sentence
+
+
+def options_of(plan: ClusterPlan, option: str) -> list[str]:
+    """Return the value of an option of each broker. It is empty where the option is missing."""
+    found = []
+    for node_id in range(1, plan.brokers + 1):
+        options = [*plan.options(node_id, plan.listen, plan.controller)]
+        found.append(options[options.index(option) + 1] if option in options else "")
+    return found
+
+
+@pytest.mark.parametrize("option", ["advertise", "console"])
+def test_brokers_take_consecutive_ports(option: str) -> None:
+    plan = ClusterPlan(3, 1, Address("127.0.0.1", 9092))
+    assert options_of(plan, f"--{option}") == ["", "", ""]
+    for port, found in ((8000, ["h:8000", "h:8001", "h:8002"]), (0, ["h:0", "h:0", "h:0"])):
+        taken = options_of(msgspec.structs.replace(plan, **{option: Address("h", port)}), f"--{option}")
+        assert [value.removeprefix("PLAINTEXT=") for value in taken] == found
+
+
+@pytest.mark.parametrize(("host", "loopback"), [("0.0.0.0", "127.0.0.1"), ("::", "::1")])
+def test_all_interfaces_need_an_advertised_address(host: str, loopback: str) -> None:
+    plan = ClusterPlan(3, 1, Address(host, 9092))
+    assert "add --advertise HOST:PORT" in str(plan.refusal())
+    complete = msgspec.structs.replace(plan, advertise=Address("broker.example", 9092))
+    assert complete.refusal() is None
+    assert complete.controller == Address(loopback, 9095)
+    clients, brokers = settings(complete, 2).listeners
+    assert (clients.address, clients.advertised) == (Address(host, 9093), Address("broker.example", 9093))
+    assert (brokers.address, brokers.advertised) == (Address(loopback, 9097), None)
+
+
+@pytest.mark.parametrize(("port", "refused"), [(9089, False), (9090, True), (9098, True), (9099, False), (0, False)])
+def test_the_console_cannot_have_the_ports_of_the_brokers(port: int, refused: bool) -> None:
+    plan = ClusterPlan(3, 1, Address("127.0.0.1", 9092), console=Address("127.0.0.1", port))
+    reason = plan.refusal()
+    assert (reason is not None) == refused
+    assert reason is None or reason.endswith("share ports: choose a port from 9099 on for --console")
+    assert ClusterPlan(3, 1, Address("127.0.0.1", 9092), console=Address("127.0.0.2", port)).refusal() is None
+
+
+def test_one_broker_is_counted_in_the_singular() -> None:
+    assert [ClusterPlan(count, 1, Address("127.0.0.1", 0)).counted for count in (1, 2)] == ["1 broker", "2 brokers"]
