@@ -11,14 +11,12 @@ from collections.abc import Mapping
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.quorum.lifecycle import Lifecycle
 
 RETRY_S = 1.0
 
 logger = logging.getLogger(__name__)
-
-Placed = Mapping[tuple[bytes, int], bytes]
-"""The directory id of each partition: (topic id, index) -> directory id."""
 
 
 class DirectoryReports:
@@ -26,11 +24,11 @@ class DirectoryReports:
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
-        self._pending: dict[tuple[bytes, int], bytes] = {}
+        self._pending: dict[TopicIdPartition, bytes] = {}
         self._noted = trio.Event()
 
-    def note(self, placed: Placed) -> None:
-        """Report these partitions soon."""
+    def note(self, placed: Mapping[TopicIdPartition, bytes]) -> None:
+        """Report the directory ids of these partitions soon."""
         if placed:
             self._pending.update(placed)
             self._noted.set()

@@ -1,8 +1,14 @@
-"""The identity of a partition: topic name and partition index."""
+"""The identity of a partition: its index, and its topic's name or id."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+TopicIdPartition = tuple[bytes, int]
+"""A topic id and a partition index. A topic that is created again under its name has another id.
+
+It is a plain tuple, because a fetch makes one for each partition, and a NamedTuple takes 0.15 us more to make.
+"""
 
 
 class TopicPartition(NamedTuple):

@@ -16,6 +16,7 @@ from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.features import SUPPORTED
 from pykbroker.core.metadata.image import Endpoint, MetadataImage
 from pykbroker.core.metadata.record import CORDONED_LEVEL, DIRECTORIES_LEVEL
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.identity import BrokerIdentity
 from pykbroker.quorum.images import Images
@@ -213,8 +214,8 @@ class Lifecycle:
             self._hurried.set()
             await self._beaten.wait()
 
-    async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
-        """Report to the controller in which log directory each of these partitions (topic id, index) is.
+    async def assign(self, placed: Mapping[TopicIdPartition, bytes]) -> None:
+        """Report to the controller in which log directory each of these partitions is.
 
         Nothing is sent before the registration, nor in a cluster whose metadata.version is older than log directory
         ids.

@@ -23,7 +23,7 @@ from pykbroker.core.metadata.image import (
 )
 from pykbroker.core.names import is_internal
 from pykbroker.core.replication.following import Following
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicIdPartition, TopicPartition
 from pykbroker.replica.following.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.following.fetchers import Fetchers
 from pykbroker.replica.partition.own_broker import OwnBroker
@@ -316,12 +316,9 @@ class Replicas:
             if partition.repair is None or partition.repair.is_fetched:
                 await self.fetchers.follow(partition, placed)
 
-    async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
-        """Return the actual log directory of each changed partition whose directory in the metadata is a different one.
-
-        Keys are (topic id, partition index), values are directory ids.
-        """
-        found: dict[tuple[bytes, int], bytes] = {}
+    async def misplaced(self, delta: Delta) -> dict[TopicIdPartition, bytes]:
+        """Return the actual directory id of each changed partition whose id in the metadata is a different one."""
+        found: dict[TopicIdPartition, bytes] = {}
         for topic_id in sorted(delta.topics_changed):
             placed = delta.image.topics.by_id[topic_id].partitions
             for place, (index, partition) in enumerate(self._by_id[topic_id].partitions.items(), 1):

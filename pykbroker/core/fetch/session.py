@@ -32,7 +32,7 @@ NOT_SENT = -1
 NO_DIVERGENCE = EpochEndOffset()
 
 PartitionKey = tuple[bytes | str, int]
-"""Topic id or topic name, and partition index."""
+"""A `TopicIdPartition`, or the topic name and the partition index in a session that identifies topics by name."""
 
 
 class SessionPartition(msgspec.Struct, gc=False):

@@ -14,9 +14,9 @@ from itertools import islice
 from pykbroker.core.metadata.context import ControllerContext
 from pykbroker.core.metadata.image import NO_LEADER, BrokerImage, PartitionImage
 from pykbroker.core.metadata.partition_change import repairs
-from pykbroker.core.metadata.partition_index import PartitionRef
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicIdPartition
 from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 
 PORTION_PARTITIONS = 500
@@ -42,12 +42,12 @@ def change_broker(context: ControllerContext, old: BrokerImage, new: BrokerImage
     if record is None:
         return []
     after = context.changing(old.id, new)
-    refs: Iterator[PartitionRef] = iter(())
+    partitions: Iterator[TopicIdPartition] = iter(())
     if not new.active or new.directories != old.directories:
-        refs = islice(unserved(after, old.id), PORTION_PARTITIONS)
+        partitions = islice(unserved(after, old.id), PORTION_PARTITIONS)
     elif not old.active:
-        refs = leaderless(after, old.id)
-    return [record, *(yield from repairs(after, refs))]
+        partitions = leaderless(after, old.id)
+    return [record, *(yield from repairs(after, partitions))]
 
 
 def unregister(context: ControllerContext, broker: BrokerImage) -> Steps[list[Record]]:
@@ -57,36 +57,36 @@ def unregister(context: ControllerContext, broker: BrokerImage) -> Steps[list[Re
     """
     record = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
     after = context.changing(broker.id, None)
-    refs = islice(everywhere(after, broker.id), PORTION_PARTITIONS)
-    return [record, *(yield from repairs(after, refs, lost=broker.id))]
+    partitions = islice(everywhere(after, broker.id), PORTION_PARTITIONS)
+    return [record, *(yield from repairs(after, partitions, lost=broker.id))]
 
 
-def unserved(context: ControllerContext, broker_id: int) -> Iterator[PartitionRef]:
+def unserved(context: ControllerContext, broker_id: int) -> Iterator[TopicIdPartition]:
     """Yield the partitions that the broker does not serve although it is in their ISR.
 
     Without eligible leader replicas, the last members of an ISR stay in it, but do not lead. Such partitions are left
     out.
     """
     stays = not context.elr_enabled
-    for ref in context.index.isr[broker_id]:
-        partition = _partition(context, ref)
+    for key in context.index.isr[broker_id]:
+        partition = _partition(context, key)
         if context.usable(partition, broker_id):
             continue
         if not stays or partition.leader != NO_LEADER or any(context.usable(partition, one) for one in partition.isr):
-            yield ref
+            yield key
 
 
-def everywhere(context: ControllerContext, broker_id: int) -> Iterator[PartitionRef]:
+def everywhere(context: ControllerContext, broker_id: int) -> Iterator[TopicIdPartition]:
     """Yield the partitions with the broker in their ISR, except as in `unserved`, or in their ELR."""
     yield from unserved(context, broker_id)
     yield from context.index.elr[broker_id]
 
 
-def leaderless(context: ControllerContext, broker_id: int) -> Iterator[PartitionRef]:
+def leaderless(context: ControllerContext, broker_id: int) -> Iterator[TopicIdPartition]:
     """Yield the partitions without a leader that have a replica on the broker."""
-    return (ref for ref in context.index.led[NO_LEADER] if broker_id in _partition(context, ref).replicas)
+    return (key for key in context.index.led[NO_LEADER] if broker_id in _partition(context, key).replicas)
 
 
-def _partition(context: ControllerContext, ref: PartitionRef) -> PartitionImage:
-    topic_id, number = ref
+def _partition(context: ControllerContext, key: TopicIdPartition) -> PartitionImage:
+    topic_id, number = key
     return context.draft.topics[topic_id].partitions[number]

@@ -23,10 +23,10 @@ from pykbroker.core.metadata.context import ControllerContext
 from pykbroker.core.metadata.election import Rules
 from pykbroker.core.metadata.image import NO_LEADER, TopicImage
 from pykbroker.core.metadata.partition_change import ReplicaAssignment, change, repair, repairs
-from pykbroker.core.metadata.partition_index import PartitionRef
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.steps import finish
+from pykbroker.core.topic_partition import TopicIdPartition
 
 AT_ONCE = 0.0
 REFUSED_RETRY_MS = 1_000
@@ -39,7 +39,7 @@ class Sweep:
     def __init__(self, interval_ms: float) -> None:
         self._interval_ms = interval_ms
         self._due_ms = inf
-        self._rest: Iterator[PartitionRef] | None = None
+        self._rest: Iterator[TopicIdPartition] | None = None
 
     @property
     def deadline_ms(self) -> float:
@@ -50,12 +50,12 @@ class Sweep:
         """Walk at this time, and from then on at the interval."""
         self._due_ms = now_ms
 
-    def portion(self, refs: Iterable[PartitionRef], now_ms: float) -> list[PartitionRef]:
-        """Return the next partitions to look at, none if no walk is due. `refs` are all of them."""
+    def portion(self, partitions: Iterable[TopicIdPartition], now_ms: float) -> list[TopicIdPartition]:
+        """Return the next partitions to look at, none if no walk is due. `partitions` are all of them."""
         if self._rest is None:
             if now_ms < self._due_ms:
                 return []
-            self._rest, self._due_ms = iter(list(refs)), now_ms + self._interval_ms
+            self._rest, self._due_ms = iter(list(partitions)), now_ms + self._interval_ms
         taken = list(islice(self._rest, PORTION_PARTITIONS))
         if len(taken) < PORTION_PARTITIONS:
             self._rest = None
@@ -105,8 +105,8 @@ class ControllerTasks:
         while self._unsettled:
             broker_id = next(iter(self._unsettled))
             lost = broker_id if context.broker(broker_id) is None else None
-            refs = islice(_left(context, broker_id), PORTION_PARTITIONS)
-            if records := finish(repairs(context, refs, lost)):
+            partitions = islice(_left(context, broker_id), PORTION_PARTITIONS)
+            if records := finish(repairs(context, partitions, lost)):
                 return records
             del self._unsettled[broker_id]
         return []
@@ -144,15 +144,15 @@ class ControllerTasks:
         return records
 
 
-def _left(context: ControllerContext, broker_id: int) -> Iterator[PartitionRef]:
+def _left(context: ControllerContext, broker_id: int) -> Iterator[TopicIdPartition]:
     """Yield the partitions that the broker must still leave. An unregistered broker leaves the ELR too."""
     return (everywhere if context.broker(broker_id) is None else unserved)(context, broker_id)
 
 
-def _existing(context: ControllerContext, refs: Iterable[PartitionRef]) -> Iterator[tuple[TopicImage, int, Rules]]:
+def _existing(context: ControllerContext, keys: Iterable[TopicIdPartition]) -> Iterator[tuple[TopicImage, int, Rules]]:
     """Yield the topic, the index and the rules of the partitions that still exist."""
     rules: dict[bytes, Rules] = {}
-    for topic_id, index in refs:
+    for topic_id, index in keys:
         topic = context.draft.topics.get(topic_id)
         if topic is not None and index in topic.partitions:
             if topic_id not in rules:

@@ -18,10 +18,10 @@ import msgspec
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerContext
 from pykbroker.core.metadata.election import Ids, Rules, change_record, elect
 from pykbroker.core.metadata.image import PartitionImage, TopicImage
-from pykbroker.core.metadata.partition_index import PartitionRef
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import NO_LEADER_CHANGE
 from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicIdPartition
 from wire.stored.metadata_topics import PartitionChangeRecord
 
 SHRINK_KEEPS_EPOCH_LEVEL = 12  # 3.6-IV0
@@ -126,7 +126,9 @@ def repair(
     return change(context, topic, index, target, rules, lost=lost)
 
 
-def repairs(context: ControllerContext, keys: Iterable[PartitionRef], lost: int | None = None) -> Steps[list[Record]]:
+def repairs(
+    context: ControllerContext, keys: Iterable[TopicIdPartition], lost: int | None = None
+) -> Steps[list[Record]]:
     """Return the records of `repair` for some partitions, one partition in each step."""
     records: list[Record] = []
     rules: dict[bytes, Rules] = {}

@@ -6,11 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from pykbroker.core.topic_partition import TopicIdPartition
 
-PartitionRef = tuple[bytes, int]
-"""The topic id and the index of a partition."""
-
-PartitionRefs = dict[PartitionRef, None]
+OrderedPartitions = dict[TopicIdPartition, None]
 """A set of partitions in the order of their last addition, which is the same in every process."""
 
 
@@ -23,10 +21,10 @@ class PartitionIndex:
     """
 
     def __init__(self) -> None:
-        self.isr: dict[int, PartitionRefs] = defaultdict(dict)
-        self.elr: dict[int, PartitionRefs] = defaultdict(dict)
-        self.led: dict[int, PartitionRefs] = defaultdict(dict)
-        self.unbalanced: PartitionRefs = {}
+        self.isr: dict[int, OrderedPartitions] = defaultdict(dict)
+        self.elr: dict[int, OrderedPartitions] = defaultdict(dict)
+        self.led: dict[int, OrderedPartitions] = defaultdict(dict)
+        self.unbalanced: OrderedPartitions = {}
         self.leadership_lost: dict[int, int] = {}
         self.unclean_elections = 0
 
@@ -39,29 +37,31 @@ class PartitionIndex:
                 index.update((topic.id, number), None, partition, image.offset)
         return index
 
-    def update(self, ref: PartitionRef, old: PartitionImage | None, new: PartitionImage | None, offset: int) -> None:
+    def update(
+        self, key: TopicIdPartition, old: PartitionImage | None, new: PartitionImage | None, offset: int
+    ) -> None:
         """Replace a partition. `old` is None for a new partition, and `new` for a deleted one."""
-        _move(self.isr, ref, () if old is None else old.isr, () if new is None else new.isr)
-        _move(self.elr, ref, () if old is None else old.elr, () if new is None else new.elr)
+        _move(self.isr, key, () if old is None else old.isr, () if new is None else new.isr)
+        _move(self.elr, key, () if old is None else old.elr, () if new is None else new.elr)
         before, after = None if old is None else old.leader, None if new is None else new.leader
         if before != after:
             if before is not None:
-                self.led[before].pop(ref, None)
+                self.led[before].pop(key, None)
                 self.leadership_lost[before] = offset
             if after is not None:
-                self.led[after][ref] = None
+                self.led[after][key] = None
                 if old is not None and after != NO_LEADER and after not in old.isr and after not in old.elr:
                     self.unclean_elections += 1
         if new is None or new.leader == new.replicas[0]:
-            self.unbalanced.pop(ref, None)
+            self.unbalanced.pop(key, None)
         else:
-            self.unbalanced[ref] = None
+            self.unbalanced[key] = None
 
 
-def _move(members: dict[int, PartitionRefs], ref: PartitionRef, old: Iterable[int], new: Iterable[int]) -> None:
+def _move(members: dict[int, OrderedPartitions], key: TopicIdPartition, old: Iterable[int], new: Iterable[int]) -> None:
     if old != new:
         for broker_id in old:
             if broker_id not in new:
-                members[broker_id].pop(ref, None)
+                members[broker_id].pop(key, None)
         for broker_id in new:
-            members[broker_id][ref] = None
+            members[broker_id][key] = None

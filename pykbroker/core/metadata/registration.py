@@ -19,9 +19,9 @@ from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerContext,
 from pykbroker.core.metadata.ids import id_text, is_directory
 from pykbroker.core.metadata.image import BrokerImage
 from pykbroker.core.metadata.partition_change import repairs
-from pykbroker.core.metadata.partition_index import PartitionRef
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL, Record
 from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicIdPartition
 from wire.error_codes import ErrorCode
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
@@ -60,19 +60,19 @@ def register_broker(context: ControllerContext, request: BrokerRegistrationReque
 
 def _split(
     context: ControllerContext, request: BrokerRegistrationRequest, *, clean: bool
-) -> Steps[tuple[list[PartitionRef], list[PartitionRef]]]:
+) -> Steps[tuple[list[TopicIdPartition], list[TopicIdPartition]]]:
     """Return the partitions that the broker must leave: those that it kept in full, and those that it may have lost.
 
     After a clean shutdown, the broker has lost the replicas in directories that it no longer has.
     """
-    kept: list[PartitionRef] = []
-    lost: list[PartitionRef] = []
+    kept: list[TopicIdPartition] = []
+    lost: list[TopicIdPartition] = []
     broker_id, directories = request.broker_id, request.log_dirs
-    for ref in everywhere(context, broker_id):
-        topic_id, number = ref
+    for partition in everywhere(context, broker_id):
+        topic_id, number = partition
         directory = context.draft.topics[topic_id].partitions[number].directory(broker_id)
         there = directory in directories or not is_directory(directory) or not directories
-        (kept if clean and there else lost).append(ref)
+        (kept if clean and there else lost).append(partition)
         yield
     return kept, lost
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from pykbroker.core.replication.following import Position
+from pykbroker.core.topic_partition import TopicIdPartition
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 
@@ -19,8 +20,6 @@ NO_SESSION, OPEN_EPOCH, FINAL_EPOCH = 0, 0, -1
 EPOCH_MAX = 2**31 - 1
 
 P = TypeVar("P")
-FollowedKey = tuple[bytes, int]
-"""Topic id and partition index."""
 
 
 class Wanted(NamedTuple):
@@ -48,30 +47,30 @@ class FollowerPlan(Generic[P]):
     def __init__(self, wanted: Callable[[P], Wanted | None], bytes_max: int) -> None:
         self._wanted, self._bytes_max = wanted, bytes_max
         self._session_id, self._epoch = NO_SESSION, OPEN_EPOCH
-        self._partitions: dict[FollowedKey, P] = {}
-        self._asked: dict[FollowedKey, Position] = {}
-        self._due: dict[FollowedKey, None] = {}
-        self._forgotten: dict[FollowedKey, None] = {}
+        self._partitions: dict[TopicIdPartition, P] = {}
+        self._asked: dict[TopicIdPartition, Position] = {}
+        self._due: dict[TopicIdPartition, None] = {}
+        self._forgotten: dict[TopicIdPartition, None] = {}
 
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def add(self, key: FollowedKey, partition: P) -> None:
+    def add(self, key: TopicIdPartition, partition: P) -> None:
         """Fetch a partition from its current position on."""
         self._partitions[key] = partition
         self._due[key] = None
 
-    def remove(self, key: FollowedKey) -> None:
+    def remove(self, key: TopicIdPartition) -> None:
         """Fetch a partition no longer."""
         self._due.pop(key, None)
         if self._partitions.pop(key, None) is not None and self._asked.pop(key, None) is not None:
             self._forgotten[key] = None
 
-    def get(self, key: FollowedKey) -> P | None:
+    def get(self, key: TopicIdPartition) -> P | None:
         """Return a partition that is fetched, or None."""
         return self._partitions.get(key)
 
-    def note_change(self, key: FollowedKey) -> None:
+    def note_change(self, key: TopicIdPartition) -> None:
         """Name a partition in the next request, since its position has changed."""
         if key in self._partitions:
             self._due[key] = None
@@ -105,7 +104,7 @@ class FollowerPlan(Generic[P]):
         if self._partitions:
             self._forgotten = {}
 
-    def received(self, response: FetchResponse) -> list[tuple[FollowedKey, FollowedAnswer[P]]] | None:
+    def received(self, response: FetchResponse) -> list[tuple[TopicIdPartition, FollowedAnswer[P]]] | None:
         """Return the answers about partitions that are still fetched, or None if the session failed."""
         if response.error_code != ErrorCode.NONE:
             self._session_id = (
@@ -149,7 +148,7 @@ class FollowerPlan(Generic[P]):
         )
 
 
-def _forgotten(keys: Iterable[FollowedKey]) -> list[ForgottenTopic]:
+def _forgotten(keys: Iterable[TopicIdPartition]) -> list[ForgottenTopic]:
     topics: dict[bytes, ForgottenTopic] = {}
     for topic_id, index in keys:
         topics.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(index)

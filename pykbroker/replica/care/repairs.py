@@ -14,6 +14,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.repair import Repair, RepairPhase, RepairStep, ReplicaStanding
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.care.reporting import NoteDirectories, can_report, placed_here
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.replicas import Replicas
@@ -66,7 +67,7 @@ class Repairs:
         """Take the next step of each repair. Return whether a repair makes progress."""
         is_active = False
         complete: list[Partition] = []
-        reported: dict[tuple[bytes, int], bytes] = {}
+        reported: dict[TopicIdPartition, bytes] = {}
         unreportable: set[Partition] = set()
         for partition in self._all():
             async with self._replicas.changing:
@@ -98,7 +99,7 @@ class Repairs:
         self._unreportable = partitions
 
     async def _take_step(
-        self, partition: Partition, repair: Repair, placed: PartitionImage, reported: dict[tuple[bytes, int], bytes]
+        self, partition: Partition, repair: Repair, placed: PartitionImage, reported: dict[TopicIdPartition, bytes]
     ) -> RepairStep:
         key, here = (partition.topic_id, partition.index), self._replicas.places.id_of(partition.directory)
         step = self._next_step(partition, repair, placed)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.replicas import Replicas
 
-NoteDirectories = Callable[[Mapping[tuple[bytes, int], bytes]], None]
-"""A function that reports soon to the controller the log directory id of each of these partitions (topic id, index)."""
+NoteDirectories = Callable[[Mapping[TopicIdPartition, bytes]], None]
+"""A function that reports soon to the controller the log directory id of each of these partitions."""
 
 
 def can_report(replicas: Replicas) -> bool:

@@ -13,6 +13,7 @@ import trio
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.unwritable import Unwritable, UnwritableStep
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.care.reporting import NoteDirectories, can_report, placed_here
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.replicas import Replicas
@@ -44,7 +45,7 @@ class UnwritableReplicas:
 
     async def round(self, report: NoteDirectories) -> None:
         """Take the next step of each replica."""
-        reported: dict[tuple[bytes, int], bytes] = {}
+        reported: dict[TopicIdPartition, bytes] = {}
         lost: dict[Partition, LogDirectory] = {}
         rooms: dict[LogDirectory, bool] = {}
         for few in portions(self._all()):

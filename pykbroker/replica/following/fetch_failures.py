@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.fetch_plan import FollowedKey
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.following.followed import Followed
 from wire.error_codes import ErrorCode
 
@@ -45,7 +45,7 @@ class FetchFailures:
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
-        self._streaks: dict[FollowedKey, Streak] = {}
+        self._streaks: dict[TopicIdPartition, Streak] = {}
         self._due: dict[str, list[Followed]] = {}
 
     def note(self, followed: Followed, error: ErrorCode | Exception, now_s: float) -> int:
@@ -59,7 +59,7 @@ class FetchFailures:
             self._due.setdefault(error.name if isinstance(error, ErrorCode) else str(error), []).append(followed)
         return streak.count - 1
 
-    def forget(self, key: FollowedKey) -> None:
+    def forget(self, key: TopicIdPartition) -> None:
         """Forget the failures of a partition that was fetched, or is not followed any more."""
         self._streaks.pop(key, None)
 

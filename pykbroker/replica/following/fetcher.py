@@ -14,9 +14,10 @@ from msgspec.structs import astuple
 
 from pykbroker.client.errors import Disconnected
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.fetch_plan import FollowedAnswer, FollowedKey, FollowerPlan
+from pykbroker.core.replication.fetch_plan import FollowedAnswer, FollowerPlan
 from pykbroker.core.replication.following import CutLog, FollowerDecision, Pause, Restart, Store, decide
 from pykbroker.core.replication.quota import ReplicationQuota
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.following.fetch_failures import FetchFailures
 from pykbroker.replica.following.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.following.followed import Followed
@@ -219,7 +220,7 @@ class ReplicaFetcher:
             with suppress(OSError, Disconnected):
                 await self._link.ask(ApiVersionsRequest(), 0)
 
-    async def _take(self, answers: list[tuple[FollowedKey, FollowedAnswer[Followed]]]) -> None:
+    async def _take(self, answers: list[tuple[TopicIdPartition, FollowedAnswer[Followed]]]) -> None:
         """Act on the answers, then flush the logs whose records must be durable before the next fetch."""
         size, unflushed = 0, []
         had_room = self._settings.had_room(sum(len(answer.data.records or b"") for _, answer in answers))

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.fetch_plan import FollowedKey, Wanted
+from pykbroker.core.replication.fetch_plan import Wanted
 from pykbroker.core.replication.following import CutLog, Position, Restart, Store, start_offset
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.storage.log.log import Log
 from wire.error_codes import ErrorCode
@@ -38,7 +39,7 @@ class Followed:
     )
 
     def __init__(
-        self, partition: Partition, key: FollowedKey, leader: int, leader_epoch: int, truncated: Truncated
+        self, partition: Partition, key: TopicIdPartition, leader: int, leader_epoch: int, truncated: Truncated
     ) -> None:
         self.partition, self.key, self.leader, self.leader_epoch = partition, key, leader, leader_epoch
         self._truncated = truncated

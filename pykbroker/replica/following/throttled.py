@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pykbroker.core.replication.fetch_plan import FollowedKey, FollowerPlan
+from pykbroker.core.replication.fetch_plan import FollowerPlan
 from pykbroker.core.replication.quota import ReplicationQuota
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.following.followed import Followed
 
 
@@ -16,8 +17,8 @@ class ThrottledFollowed:
 
     def __init__(self, plan: FollowerPlan[Followed], quota: ReplicationQuota) -> None:
         self._plan, self._quota = plan, quota
-        self._behind: dict[FollowedKey, Followed] = {}
-        self._left_out: dict[FollowedKey, Followed] = {}
+        self._behind: dict[TopicIdPartition, Followed] = {}
+        self._left_out: dict[TopicIdPartition, Followed] = {}
 
     def __len__(self) -> int:
         return len(self._left_out)

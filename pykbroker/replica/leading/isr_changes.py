@@ -9,6 +9,7 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.leading.isr_keeper import IsrKeeper
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.world.portions import AT_ONCE_MAX
@@ -25,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 RETRY_S = 0.05
 """The time between two requests after an error of a whole request, or a change that must be sent again."""
-Key = tuple[bytes, int]
 
 
 class PartitionAlterer(Protocol):
@@ -51,7 +51,7 @@ class IsrChanges:
             if not await self._send({(one.topic_id, one.index): (one, change) for one, change in changes.items()}):
                 await trio.sleep(RETRY_S)
 
-    async def _send(self, changes: dict[Key, tuple[Partition, IsrChange]]) -> bool:
+    async def _send(self, changes: dict[TopicIdPartition, tuple[Partition, IsrChange]]) -> bool:
         """Send the changes, and apply the answers. Return whether every change was answered for good."""
         try:
             response = await self._controller.ask(self._request(changes))
@@ -79,7 +79,7 @@ class IsrChanges:
             settled &= not self._keeper.settle(partition, change, result)
         return settled
 
-    def _request(self, changes: dict[Key, tuple[Partition, IsrChange]]) -> AlterPartitionRequest:
+    def _request(self, changes: dict[TopicIdPartition, tuple[Partition, IsrChange]]) -> AlterPartitionRequest:
         topics: dict[bytes, AlterPartitionRequestTopicData] = {}
         for (topic_id, index), (_, change) in changes.items():
             topic = topics.setdefault(topic_id, AlterPartitionRequestTopicData(topic_id, []))

@@ -9,7 +9,7 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.quota import ReplicationQuota
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicIdPartition, TopicPartition
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.placing.move import HAND_OVER_BYTES_MAX, Move
 from pykbroker.replica.placing.places import Places
@@ -20,8 +20,8 @@ from wire.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-Assign = Callable[[Mapping[tuple[bytes, int], bytes]], Awaitable[None]]
-"""A function that reports to the controller the log directory id of each of these partitions (topic id, index)."""
+Assign = Callable[[Mapping[TopicIdPartition, bytes]], Awaitable[None]]
+"""A function that reports to the controller the log directory id of each of these partitions."""
 
 
 class Moves:

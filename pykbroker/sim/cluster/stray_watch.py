@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.storage.directory.damaged_logs import DAMAGED
 from pykbroker.storage.files.partition_directory import ASIDE, METADATA, decode_metadata
 from wire.declare import NIL
 
-AssignedReplica = tuple[int, bytes, int]
-"""A replica: the id of its broker, the id of the topic, and the index of the partition."""
+AssignedReplica = tuple[int, TopicIdPartition]
+"""A replica: the id of its broker, and its partition."""
 
 
 class StrayWatch:
@@ -48,7 +49,7 @@ class StrayWatch:
             return
         index = int(name.rpartition(".")[0].rpartition("-")[2])
         for topic_id in map(decode_metadata, machine.contents(name, METADATA)):
-            since = self._since.get((node_id, topic_id or NIL, index))
+            since = self._since.get((node_id, (topic_id or NIL, index)))
             if since is not None and since <= image.cluster.brokers[node_id].epoch:
                 yield f"broker {node_id} set {name} aside, though the replica is assigned to it"
 
@@ -58,4 +59,4 @@ def assignments(image: MetadataImage) -> Iterator[AssignedReplica]:
     for topic_id, topic in image.topics.by_id.items():
         for index, placed in topic.partitions.items():
             for node_id in placed.replicas:
-                yield node_id, topic_id, index
+                yield node_id, (topic_id, index)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import trio
 
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.stray_watch import StrayWatch
@@ -16,8 +17,6 @@ from pykbroker.sim.history import Place
 from pykbroker.storage.log.log import Log
 
 LOOK_S = 0.02
-PartitionId = tuple[bytes, int]
-"""A topic id and a partition index. A topic that is created again under its name has another id."""
 FENCED_S_MAX = 2.0
 """The time in seconds for which a fenced broker may remain in an ISR, since a fence consists of several batches."""
 ELR_FEATURE = "eligible.leader.replicas.version"
@@ -30,12 +29,12 @@ class ClusterWatch:
         self._cluster, self._found = cluster, found
         self._reported: set[str] = set()
         self._images: dict[int, tuple[str, MetadataImage]] = {}
-        self._writers: dict[tuple[PartitionId, int], int] = {}
-        self._high_watermarks: dict[tuple[str, PartitionId, int], int] = {}
+        self._writers: dict[tuple[TopicIdPartition, int], int] = {}
+        self._high_watermarks: dict[tuple[str, TopicIdPartition, int], int] = {}
         self._fenced_since: dict[tuple[Place, int], float] = {}
-        self._eligible: dict[tuple[PartitionId, int], int] = {}
+        self._eligible: dict[tuple[TopicIdPartition, int], int] = {}
         self._strays = StrayWatch(cluster)
-        self.committed: dict[PartitionId, int] = {}
+        self.committed: dict[TopicIdPartition, int] = {}
         """The highest high watermark of a leader that the metadata names, by partition."""
         self.looks = 0
 

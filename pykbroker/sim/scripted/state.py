@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import trio
 
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicIdPartition, TopicPartition
 from pykbroker.sim.scripted.log import ScriptedLog
 from wire.error_codes import ErrorCode
 from wire.messages.find_coordinator import Coordinator
@@ -56,7 +56,7 @@ class ScriptedState:
         """The racks of the nodes that have one."""
         self.changed = trio.Event()
         """An event that is set at the next change of a leader, a topic or a log."""
-        self._logs: dict[tuple[bytes, int], ScriptedLog] = {}
+        self._logs: dict[TopicIdPartition, ScriptedLog] = {}
         self.features, self.features_epoch = {"transaction.version": 2}, 1
         """The finalized features with their levels, and their epoch."""
         self.auto_creates = True

@@ -39,7 +39,7 @@ from pykbroker.core.metadata.image import (
 )
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.core.security.authorizer import AllowAll
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicIdPartition, TopicPartition
 from pykbroker.replica.care.repairs import Repairs
 from pykbroker.replica.care.unwritable_replicas import UnwritableReplicas
 from pykbroker.replica.following.fetch_settings import ReplicaFetchSettings
@@ -351,7 +351,7 @@ class Cluster:
         await pause(self.latency_s)
         return response
 
-    def report(self, node_id: int, placed: Mapping[tuple[bytes, int], bytes]) -> None:
+    def report(self, node_id: int, placed: Mapping[TopicIdPartition, bytes]) -> None:
         """Record the log directories of a broker's replicas. A replica in a lost one leaves the ISR and the leadership.
 
         Without another member of the ISR the partition has no leader. The replica stays in the ISR then.

@@ -11,7 +11,7 @@ from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicIdPartition, TopicPartition
 from pykbroker.replica.partition.own_broker import OwnBroker
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.placing.places import Places
@@ -71,7 +71,7 @@ class Host:
         )
         return self.replicas.partition(TopicPartition("t", 0))
 
-    async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
+    async def assign(self, placed: Mapping[TopicIdPartition, bytes]) -> None:
         (self.assigned,) = placed.values()
         self._note()
         await trio.lowlevel.checkpoint()

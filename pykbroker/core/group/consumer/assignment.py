@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-TopicIdPartition = tuple[bytes, int]
-"""A partition: topic id and index."""
+from pykbroker.core.topic_partition import TopicIdPartition
+
 Assignment = Mapping[bytes, frozenset[int]]
 """Partition indexes by topic id. A topic without partitions has no entry."""
 NOTHING: Assignment = {}

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from pykbroker.core.group.consumer.assignment import Assignment, TopicIdPartition
+from pykbroker.core.group.consumer.assignment import Assignment
+from pykbroker.core.topic_partition import TopicIdPartition
 
 MOVES_MAX = 100_000
 """The number of moves that balance members with different subscriptions. After them the assignment stays as it is."""

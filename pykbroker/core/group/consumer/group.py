@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, TopicIdPartition, each, joined
+from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, each, joined
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from pykbroker.core.metadata.image import TopicsImage
+from pykbroker.core.topic_partition import TopicIdPartition
 from wire.error_codes import ErrorCode
 from wire.messages.list_groups import ListedGroup
 from wire.stored import consumer_group as stored

@@ -20,15 +20,8 @@ from math import inf
 
 import msgspec
 
-from pykbroker.core.group.consumer.assignment import (
-    NOTHING,
-    Assignment,
-    TopicIdPartition,
-    common,
-    each,
-    joined,
-    without,
-)
+from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, common, each, joined, without
+from pykbroker.core.topic_partition import TopicIdPartition
 
 NOT_JOINED = -1
 

@@ -7,9 +7,10 @@ from itertools import repeat
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.consumer import assignment
-from pykbroker.core.group.consumer.assignment import Assignment, TopicIdPartition
+from pykbroker.core.group.consumer.assignment import Assignment
 from pykbroker.core.group.consumer.group import StoredMember
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
+from pykbroker.core.topic_partition import TopicIdPartition
 from wire.stored import consumer_group as stored
 
 

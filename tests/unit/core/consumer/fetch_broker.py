@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicIdPartition, TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import (
     AbortedTransaction,
@@ -117,7 +117,7 @@ class FetchBroker:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
         self.errors: dict[TopicPartition, PartitionData] = {}
-        self.session: dict[tuple[bytes, int], FetchPartition] = {}
+        self.session: dict[TopicIdPartition, FetchPartition] = {}
         self.session_id = self.epoch = 0
 
     def fetch(self, request: FetchRequest) -> FetchResponse:

@@ -7,6 +7,7 @@ import pytest
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.topic_partition import TopicIdPartition
 from tests.unit.core.metadata.harness import ControllerHarness, topic
 from wire.error_codes import ErrorCode
 from wire.messages import assign_replicas_to_dirs as messages
@@ -24,7 +25,7 @@ DIRECTORY = b"d" * 16
 
 
 def assignment(
-    harness: ControllerHarness, *partitions: tuple[bytes, int], broker_id: int = 1, directory: bytes = DIRECTORY
+    harness: ControllerHarness, *partitions: TopicIdPartition, broker_id: int = 1, directory: bytes = DIRECTORY
 ) -> messages.AssignReplicasToDirsRequest:
     return messages.AssignReplicasToDirsRequest(
         broker_id=broker_id,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pykbroker.core.replication.fetch_plan import FollowedKey, FollowerPlan, Wanted
+from pykbroker.core.replication.fetch_plan import FollowerPlan, Wanted
 from pykbroker.core.replication.following import Position
+from pykbroker.core.topic_partition import TopicIdPartition
 from wire.messages.fetch import FetchRequest, FetchResponse
 
 T0, T1 = (bytes(16), 0), (bytes(16), 1)
@@ -14,10 +15,10 @@ class Follower:
     """A plan of a follower, whose partitions are at offset 0. Those in `offline` must not be fetched."""
 
     def __init__(self) -> None:
-        self.offline: set[FollowedKey] = set()
-        self.plan: FollowerPlan[FollowedKey] = FollowerPlan(self._wanted, 1000)
+        self.offline: set[TopicIdPartition] = set()
+        self.plan: FollowerPlan[TopicIdPartition] = FollowerPlan(self._wanted, 1000)
 
-    def _wanted(self, key: FollowedKey) -> Wanted | None:
+    def _wanted(self, key: TopicIdPartition) -> Wanted | None:
         return None if key in self.offline else Wanted(Position(1, 0, -1), 0)
 
     def fetch(self) -> Named:
@@ -31,7 +32,7 @@ class Follower:
         )
 
 
-def following(*keys: FollowedKey) -> Follower:
+def following(*keys: TopicIdPartition) -> Follower:
     """Return a follower whose session has these partitions."""
     follower = Follower()
     for key in keys:

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from pykbroker.core.replication.following import CutLog, Following, Restart
+from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.following.followed import Followed
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.placing.move import Move
@@ -89,7 +90,7 @@ async def test_the_copy_of_a_truncated_log_is_begun_anew(moved: MovedFollower) -
 async def test_a_log_that_is_truncated_during_the_hand_over_is_copied_anew(moved: MovedFollower, end: int) -> None:
     expected: list[bytes] = []
 
-    async def assign(placed: Mapping[tuple[bytes, int], bytes]) -> None:
+    async def assign(placed: Mapping[TopicIdPartition, bytes]) -> None:
         if not expected:
             await moved.followed.cut(CutLog(10))
             moved.append(10, end, epoch=2)
