@@ -23,7 +23,7 @@ from kafka import KafkaAdminClient
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
-TOP_LEVEL = re.compile(r"(?<![\w.:/])/(?=(?:bitnami|etc|opt|src|tmp|usr|var)\b)")
+TOP_LEVEL = re.compile(r"(?<![\w.:/])/(?=(?:bitnami|etc|kafka|opt|src|tmp|usr|var)\b)")
 BUILD_S_MAX = 240
 SECONDS_MAX = 30
 pytestmark = pytest.mark.timeout(300)  # pip resolves and installs the same packages as for a user.
@@ -205,8 +205,10 @@ def test_the_image_serves_as_its_user_and_stops_cleanly(image, run) -> None:
         "kafka-topics",
         image.placed("/opt/kafka/bin/kafka-topics.sh"),
         image.placed("/opt/bitnami/kafka/bin/kafka-topics.sh"),
+        image.placed("/kafka/bin/kafka-topics.sh"),
+        image.placed("/usr/bin/kafka-topics"),
     ]
-    assert image.output("sh", "-c", " && ".join(f"{tool} {arguments}" for tool in tools)) == "orders\n" * 3
+    assert image.output("sh", "-c", " && ".join(f"{tool} {arguments}" for tool in tools)) == "orders\n" * 5
     data = image.place("/var/lib/kafka/data")
     assert sorted(path.name for path in data.glob("orders-*")) == ["orders-0", "orders-1", "orders-2"]
     assert {path.stat().st_uid for path in data.iterdir()} == {int(image.user.split(":")[0])}
@@ -215,6 +217,14 @@ def test_the_image_serves_as_its_user_and_stops_cleanly(image, run) -> None:
     assert container.process.wait(SECONDS_MAX) == 0
     assert (data / ".kafka_cleanshutdown").exists()
     assert not image.is_healthy(KAFKA_LISTENERS=f"PLAINTEXT://:{port}")
+
+
+def test_scripts_of_tests_may_add_files_and_start_a_broker_by_kafkas_script(image) -> None:
+    for script in ("kafka-server-start.sh", image.placed("/usr/bin/kafka-server-start")):
+        assert "this image has no -daemon" in image.output("sh", "-c", f"{script} -daemon 2>&1 || true")
+    for directory in ("/opt/kafka", "/etc/kafka", "/etc/confluent/docker"):
+        script = f"{image.placed(directory)}/testcontainers_start.sh"
+        assert image.output("sh", "-c", f"echo echo started >{script} && sh {script}") == "started\n"
 
 
 def test_a_volume_of_another_user_is_refused_with_one_sentence(run, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ OF_VOLUMES = {
     "/bitnami/kafka/data": "/bitnami/kafka/data",
     "/tmp/kraft-combined-logs": "/tmp/kraft-combined-logs",
     "/tmp/kafka-logs": "/tmp/kafka-logs",
+    "/kafka": "/kafka/data",
+    "/kafka/data": "/kafka/data",
 }
-"""The volumes in which bitnami's and Apache's images keep data, with the data directory in each."""
+"""The volumes in which other images of Kafka keep data, with the data directory in each."""
 OTHERWISE = "choose another with --data-dir, or keep no data with --memory"
 
 

@@ -49,6 +49,7 @@ def test_the_default_data_directory_belongs_to_the_user(monkeypatch: pytest.Monk
         ("/bitnami", "/bitnami/kafka/data"),
         ("/bitnami/kafka", "/bitnami/kafka/data"),
         ("/tmp/kraft-combined-logs", "/tmp/kraft-combined-logs"),
+        ("/kafka", "/kafka/data"),
         ("/var/lib/kafka/data", "/var/lib/kafka/data"),
     ],
 )
