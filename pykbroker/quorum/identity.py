@@ -16,11 +16,12 @@ from pykbroker.core.metadata.bootstrap import feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.core.metadata.ids import Randomness, id_text, is_directory, new_id
 from pykbroker.core.metadata.image import Endpoint
+from pykbroker.core.raft.fetch_position import BOOTSTRAP_SNAPSHOT
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
-from pykbroker.quorum.snapshot_file import SnapshotId
+from pykbroker.quorum.snapshot_file import snapshot_name, snapshot_of
 from pykbroker.quorum.snapshots import write_snapshot
-from pykbroker.quorum.voters import BOOTSTRAP, formatted_snapshot, only_voter
+from pykbroker.quorum.voters import formatted_snapshot, only_voter
 from pykbroker.storage.files.checkpoints import CLEANED, RECOVERY_POINTS
 from pykbroker.storage.files.meta_properties import NAME as META_PROPERTIES
 from pykbroker.storage.files.meta_properties import CorruptMeta, MetaProperties
@@ -172,7 +173,7 @@ def _holds_metadata(disk: Disk) -> bool:
     kept = [
         name
         for name in disk.names(METADATA_DIRECTORY)
-        if name.endswith(".log") or ((taken := SnapshotId.parse(name)) and taken.end_offset > 0)
+        if name.endswith(".log") or ((taken := snapshot_of(name)) and taken.offset > 0)
     ]
     return any(disk.size(f"{METADATA_DIRECTORY}/{name}") for name in kept)
 
@@ -184,4 +185,5 @@ async def _format_metadata(disk: Disk, properties: MetaProperties, now_ms: int, 
             disk.make_directory(METADATA_DIRECTORY)
             await disk.sync_directory("")
         voters = only_voter(properties.node_id, properties.directory_id, voter.endpoints)
-        await write_snapshot(disk, f"{METADATA_DIRECTORY}/{BOOTSTRAP.name}", formatted_snapshot(voters, now_ms))
+        path = f"{METADATA_DIRECTORY}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
+        await write_snapshot(disk, path, formatted_snapshot(voters, now_ms))

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.raft.fetch_position import Diverging, LeaderLog, NeedsSnapshot, OffsetAndEpoch
+from pykbroker.core.log.epochs import OffsetAndEpoch
+from pykbroker.core.raft.fetch_position import Diverging, LeaderLog, NeedsSnapshot
 from pykbroker.core.raft.observers import Observers
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.journal import ReplicatedJournal
 from pykbroker.quorum.progress import LogProgress
-from pykbroker.quorum.snapshot_file import SnapshotId
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.world.disk import Buffer, FileSlice
 from wire.error_codes import ErrorCode
@@ -107,13 +107,12 @@ class MetadataFetches:
             return Fetched(high_watermark, journal.log_start_offset, b"", self._log().check(0, 0))
         return Fetched(high_watermark, log_start_offset, records)
 
-    async def read_snapshot(self, wanted: OffsetAndEpoch, position: int, bytes_max: int) -> tuple[int, Buffer]:
+    async def read_snapshot(self, snapshot: OffsetAndEpoch, position: int, bytes_max: int) -> tuple[int, Buffer]:
         """Return the size of a snapshot, and its bytes from `position` on.
 
         Raise ApiError SNAPSHOT_NOT_FOUND or POSITION_OUT_OF_RANGE.
         """
-        snapshot = SnapshotId(wanted.end_offset, wanted.epoch)
-        if snapshot not in self._snapshots.ids() or snapshot.end_offset == 0:
+        if snapshot not in self._snapshots.ids() or snapshot.offset == 0:
             raise ApiError(ErrorCode.SNAPSHOT_NOT_FOUND)
         size = self._snapshots.size(snapshot)
         if not 0 <= position < size:
@@ -122,5 +121,5 @@ class MetadataFetches:
 
     def _log(self) -> LeaderLog:
         journal = self._journal
-        snapshots = tuple(OffsetAndEpoch(one.end_offset, one.epoch) for one in self._snapshots.ids())
+        snapshots = tuple(self._snapshots.ids())
         return LeaderLog(journal.epochs, journal.log_start_offset, journal.log_end_offset, snapshots)

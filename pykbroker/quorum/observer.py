@@ -15,15 +15,15 @@ from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.core.address import Address
 from pykbroker.core.backoff import Uniform
 from pykbroker.core.errors import ApiError, StopError
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.metadata.replay import DamagedMetadata
-from pykbroker.core.raft.fetch_position import OffsetAndEpoch
 from pykbroker.quorum.applied_offsets import observer_client_id
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.observer_log import ObserverLog
 from pykbroker.quorum.observer_requests import ObserverIds, fetch_request, fetched_partition, snapshot_request
 from pykbroker.quorum.observer_settings import ObserverSettings
 from pykbroker.quorum.quorum_leader import NOBODY, QuorumLeader
-from pykbroker.quorum.snapshot_file import SnapshotId
+from pykbroker.quorum.snapshot_file import snapshot_name
 from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.world.disk import Buffer
@@ -195,9 +195,9 @@ class MetadataObserver:
         if data.error_code != ErrorCode.NONE:
             await trio.sleep(self._retry_s if data.error_code != ErrorCode.FENCED_LEADER_EPOCH else 0)
         elif data.snapshot_id.end_offset >= 0:
-            await self._fetch_snapshot(connection, SnapshotId(data.snapshot_id.end_offset, data.snapshot_id.epoch))
+            await self._fetch_snapshot(connection, OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch))
         elif data.diverging_epoch.end_offset >= 0:
-            await self._log.truncate(OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
+            await self._log.truncate(data.diverging_epoch)
         elif data.records and not self._store(data.records):
             await trio.sleep(self._retry_s)
         else:
@@ -221,9 +221,10 @@ class MetadataObserver:
             return False
         return True
 
-    async def _fetch_snapshot(self, connection: BrokerConnection, snapshot: SnapshotId) -> None:
+    async def _fetch_snapshot(self, connection: BrokerConnection, snapshot: OffsetAndEpoch) -> None:
         """Fetch a snapshot in parts, and continue from it."""
-        logger.info("fetching the snapshot %s of the metadata log", snapshot.name)
+        name = snapshot_name(snapshot)
+        logger.info("fetching the snapshot %s of the metadata log", name)
         part, bytes_max = self._log.snapshots.begin(snapshot), self._settings.snapshot_bytes_max
         try:
             position, size = 0, 1
@@ -233,7 +234,7 @@ class MetadataObserver:
                 found = response.topics[0].partitions[0] if response.topics else None
                 if response.error_code or found is None or found.error_code or not found.unaligned_records:
                     code = response.error_code or (found.error_code if found is not None else 0)
-                    raise LeaderLost(f"the snapshot {snapshot.name} cannot be fetched: {ErrorCode(code).name}")
+                    raise LeaderLost(f"the snapshot {name} cannot be fetched: {ErrorCode(code).name}")
                 part.append(found.unaligned_records)
                 size, position = found.size, position + len(found.unaligned_records)
             await part.complete()

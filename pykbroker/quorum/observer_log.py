@@ -8,24 +8,21 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from pykbroker.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
+from pykbroker.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochs, OffsetAndEpoch
 from pykbroker.core.metadata.difference import difference
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
-from pykbroker.core.metadata.record import read_record
 from pykbroker.core.metadata.replay import DamagedMetadata
-from pykbroker.core.metadata.snapshot import image_of
-from pykbroker.core.raft.fetch_position import OffsetAndEpoch
-from pykbroker.core.raft.follower import truncation_offset
+from pykbroker.core.replication.divergence import truncation_offset
 from pykbroker.machines.loader import Loader
 from pykbroker.quorum.journal import ReplicatedJournal
 from pykbroker.quorum.quorum_state import QuorumState, write_state
-from pykbroker.quorum.recovery import Recovered, StoredMetadata
-from pykbroker.quorum.snapshot_file import Content, SnapshotId
+from pykbroker.quorum.recovery import Recovered, StoredMetadata, snapshot_image
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.storage.files.refusals import NO_ROOM
 from pykbroker.world.disk import Buffer, Disk, FileSlice
 from wire.errors import DecodeError
+from wire.messages.fetch import EpochEndOffset
 from wire.records.batch import Batch, batches
 
 logger = logging.getLogger(__name__)
@@ -87,7 +84,7 @@ class ObserverLog:
         if latest != UNDEFINED_EPOCH:
             return latest
         newest = self.snapshots.ids()[-1:]
-        return newest[0].epoch if newest and newest[0].end_offset == self.log_end_offset else 0
+        return newest[0].epoch if newest and newest[0].offset == self.log_end_offset else 0
 
     @property
     def replayed(self) -> int:
@@ -134,12 +131,12 @@ class ObserverLog:
             return await self._journal.read_patiently(offset, bytes_max, upper_offset, at_least_one=at_least_one)
         return b"".join(batch.buffer for batch in self._held if offset <= batch.last_offset < upper_offset)
 
-    async def truncate(self, diverging: OffsetAndEpoch) -> None:
+    async def truncate(self, diverging: EpochEndOffset) -> None:
         """Drop the records that the leader does not have. Raise DamagedMetadata if one of them was committed."""
         epochs = LeaderEpochs(self._journal.epochs.entries)
         for batch in self._held:
             epochs.assign(batch.leader_epoch, batch.base_offset)
-        offset = truncation_offset(epochs, self.log_end_offset, diverging)
+        offset = truncation_offset(diverging, epochs, self.log_end_offset)
         if offset < self.replayed:
             raise DamagedMetadata(
                 f"the leader's log diverges at offset {offset}, and all records below {self.replayed} were committed"
@@ -159,7 +156,7 @@ class ObserverLog:
         self.image = delta.image
         return delta
 
-    async def take_snapshot(self, snapshot: SnapshotId) -> Delta:
+    async def take_snapshot(self, snapshot: OffsetAndEpoch) -> Delta:
         """Continue from a snapshot that was just fetched, and return the change that it means.
 
         Raise DecodeError or DamagedMetadata if the snapshot is damaged.
@@ -170,7 +167,7 @@ class ObserverLog:
         self.found.time_ms = content.time_ms
         self.found.quorum.clear()
         self.found.quorum.update({type(record): record for record in content.quorum})
-        await self._journal.truncate_fully_and_start_at(snapshot.end_offset)
+        await self._journal.truncate_fully_and_start_at(snapshot.offset)
         self._held = []
         delta, self.image = difference(self.image, image), image
         return delta
@@ -193,12 +190,6 @@ class ObserverLog:
         await self._journal.close()
 
 
-def snapshot_image(snapshot: SnapshotId, content: Content) -> MetadataImage:
-    """Return the image in a snapshot. Raise DecodeError or DamagedMetadata if the snapshot is damaged."""
-    values = map(read_record, content.values)
-    return image_of(values, snapshot.end_offset - 1, snapshot.epoch, content.time_ms)
-
-
 async def recover_copy(journal: ReplicatedJournal, snapshots: Snapshots, new_machine: NewMachine) -> Recovered:
     """Return the state of the newest undamaged snapshot. The records after it are replayed once they are committed.
 
@@ -211,8 +202,8 @@ async def recover_copy(journal: ReplicatedJournal, snapshots: Snapshots, new_mac
         except (DecodeError, DamagedMetadata) as damage:
             snapshots.set_aside(snapshot, damage)
             continue
-        if not journal.log_start_offset <= snapshot.end_offset <= journal.log_end_offset:
-            await journal.truncate_fully_and_start_at(snapshot.end_offset)
+        if not journal.log_start_offset <= snapshot.offset <= journal.log_end_offset:
+            await journal.truncate_fully_and_start_at(snapshot.offset)
         quorum = {type(record): record for record in content.quorum}
         return Recovered(new_machine(image), snapshot.epoch, content.time_ms, 0, quorum)
     if journal.log_start_offset > 0:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.quorum.metadata_log import METADATA_TOPIC_ID
 from pykbroker.quorum.observer_settings import ObserverSettings
-from pykbroker.quorum.snapshot_file import SnapshotId
 from wire.errors import DecodeError
 from wire.messages import fetch_snapshot
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
@@ -64,13 +64,13 @@ def fetched_partition(response: FetchResponse) -> PartitionData:
 
 
 def snapshot_request(
-    ids: ObserverIds, epoch: int, snapshot: SnapshotId, position: int, bytes_max: int
+    ids: ObserverIds, epoch: int, snapshot: OffsetAndEpoch, position: int, bytes_max: int
 ) -> FetchSnapshotRequest:
     """Return the request for the next part of a snapshot, of at most `bytes_max`."""
     asked = fetch_snapshot.FetchSnapshotRequestPartitionSnapshot(
         partition=0,
         current_leader_epoch=epoch,
-        snapshot_id=fetch_snapshot.SnapshotId(snapshot.end_offset, snapshot.epoch),
+        snapshot_id=fetch_snapshot.SnapshotId(snapshot.offset, snapshot.epoch),
         position=position,
         replica_directory_id=ids.directory_id,
     )

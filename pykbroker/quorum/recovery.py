@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 import trio
 
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.metadata.image import EMPTY, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record as MetadataRecord
@@ -16,7 +17,7 @@ from pykbroker.core.metadata.snapshot import image_of
 from pykbroker.core.outcome import Entry
 from pykbroker.machines.loader import Loader
 from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal, ReadableMetadata
-from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId
+from pykbroker.quorum.snapshot_file import Content, QuorumRecord, snapshot_name
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.world.disk import Buffer, FileSlice
 from wire.errors import DecodeError
@@ -69,7 +70,7 @@ async def recover(
         if journal.log_start_offset > 0:
             raise DamagedMetadata(
                 f"the log begins at offset {journal.log_start_offset}, and no undamaged snapshot "
-                f"has the records before it: {', '.join(f'{one.name}: {why}' for one, why in damaged)}"
+                f"has the records before it: {', '.join(f'{snapshot_name(one)}: {why}' for one, why in damaged)}"
             )
         found = Recovered(new_machine(EMPTY))
     await _replay_log(journal, found)
@@ -78,33 +79,39 @@ async def recover(
     return found
 
 
-def _usable(journal: MetadataJournal, ids: list[SnapshotId]) -> list[SnapshotId]:
+def _usable(journal: MetadataJournal, ids: list[OffsetAndEpoch]) -> list[OffsetAndEpoch]:
     """Return the snapshots that end within the log, the oldest first."""
     start, end = journal.log_start_offset, journal.log_end_offset
-    newest = ids[-1].end_offset if ids else 0
+    newest = ids[-1].offset if ids else 0
     if not start <= newest <= end:
         raise DamagedMetadata(
             f"the log has the offsets from {start} to {end}, but the newest snapshot ends at {newest}"
         )
-    return [one for one in ids if one.end_offset >= start]
+    return [one for one in ids if one.offset >= start]
 
 
 async def _newest(
-    snapshots: Snapshots, usable: list[SnapshotId], new_machine: Callable[[MetadataImage], ControllerMachine]
-) -> tuple[Recovered | None, list[tuple[SnapshotId, Exception]]]:
+    snapshots: Snapshots, usable: list[OffsetAndEpoch], new_machine: Callable[[MetadataImage], ControllerMachine]
+) -> tuple[Recovered | None, list[tuple[OffsetAndEpoch, Exception]]]:
     """Return the state from the newest undamaged snapshot, and the damaged snapshots after it with their errors."""
-    damaged: list[tuple[SnapshotId, Exception]] = []
+    damaged: list[tuple[OffsetAndEpoch, Exception]] = []
     for snapshot in reversed(usable):
         try:
             content = await snapshots.read(snapshot)
-            image = image_of(map(read_record, content.values), snapshot.end_offset - 1, snapshot.epoch, content.time_ms)
+            image = snapshot_image(snapshot, content)
         except (DecodeError, DamagedMetadata) as error:
             damaged.append((snapshot, error))
             continue
         quorum = {type(record): record for record in content.quorum}
-        is_logged = bool(quorum) and snapshot.end_offset > 0
+        is_logged = bool(quorum) and snapshot.offset > 0
         return Recovered(new_machine(image), snapshot.epoch, content.time_ms, 0, quorum, is_logged), damaged
     return None, damaged
+
+
+def snapshot_image(snapshot: OffsetAndEpoch, content: Content) -> MetadataImage:
+    """Return the image in a snapshot. Raise DecodeError or DamagedMetadata if the snapshot is damaged."""
+    values = map(read_record, content.values)
+    return image_of(values, snapshot.offset - 1, snapshot.epoch, content.time_ms)
 
 
 async def _replay_log(journal: MetadataJournal, found: Recovered) -> None:

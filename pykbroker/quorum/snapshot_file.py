@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.quorum.journal import BATCH_BYTES_MAX
 from wire.declare import Buffer
 from wire.errors import DecodeError
@@ -30,22 +31,15 @@ QuorumRecord = KRaftVersionRecord | VotersRecord
 """A control record about the log's own quorum."""
 
 
-class SnapshotId(msgspec.Struct, frozen=True, order=True):
-    """The identity of a snapshot: the offset after its last record, and the epoch of that record."""
+def snapshot_name(snapshot: OffsetAndEpoch) -> str:
+    """Return the name of the file of a snapshot, whose id is the end of its records."""
+    return f"{snapshot.offset:020}-{snapshot.epoch:010}.checkpoint"
 
-    end_offset: int
-    epoch: int
 
-    @property
-    def name(self) -> str:
-        """Return the file's name."""
-        return f"{self.end_offset:020}-{self.epoch:010}.checkpoint"
-
-    @classmethod
-    def parse(cls, name: str) -> SnapshotId | None:
-        """Return the id in a file name, or None if the file is not a snapshot."""
-        found = NAME.fullmatch(name)
-        return None if found is None else cls(int(found[1]), int(found[2]))
+def snapshot_of(name: str) -> OffsetAndEpoch | None:
+    """Return the id of the snapshot in a file of this name, or None if the file is not a snapshot."""
+    found = NAME.fullmatch(name)
+    return None if found is None else OffsetAndEpoch(int(found[1]), int(found[2]))
 
 
 class Content(msgspec.Struct, frozen=True):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.quorum.journal import METADATA_DIRECTORY
-from pykbroker.quorum.snapshot_file import Content, SnapshotId, decode_snapshot
+from pykbroker.quorum.snapshot_file import Content, decode_snapshot, snapshot_name, snapshot_of
 from pykbroker.storage.files.reading import read_file
 from pykbroker.world.disk import Buffer, Disk
 from pykbroker.world.off_loop import OffLoop
@@ -32,23 +33,23 @@ class Snapshots:
     def __init__(self, disk: Disk, off_loop: OffLoop, directory: str = METADATA_DIRECTORY) -> None:
         self._disk, self._off_loop, self._directory = disk, off_loop, directory
 
-    def ids(self) -> list[SnapshotId]:
+    def ids(self) -> list[OffsetAndEpoch]:
         """Return the ids of all snapshots, the oldest first."""
-        return sorted(found for name in self._disk.names(self._directory) if (found := SnapshotId.parse(name)))
+        return sorted(found for name in self._disk.names(self._directory) if (found := snapshot_of(name)))
 
-    def path(self, snapshot: SnapshotId) -> str:
+    def path(self, snapshot: OffsetAndEpoch) -> str:
         """Return the file's path relative to the log directory."""
-        return f"{self._directory}/{snapshot.name}"
+        return f"{self._directory}/{snapshot_name(snapshot)}"
 
-    def size(self, snapshot: SnapshotId) -> int:
+    def size(self, snapshot: OffsetAndEpoch) -> int:
         """Return the file's size in bytes."""
         return self._disk.size(self.path(snapshot))
 
-    async def read(self, snapshot: SnapshotId) -> Content:
+    async def read(self, snapshot: OffsetAndEpoch) -> Content:
         """Read and verify a whole snapshot. Raise DecodeError if it is damaged."""
         return await self._off_loop(decode_snapshot, await self._bytes(snapshot, None))
 
-    async def read_part(self, snapshot: SnapshotId, position: int, bytes_max: int) -> Buffer:
+    async def read_part(self, snapshot: OffsetAndEpoch, position: int, bytes_max: int) -> Buffer:
         """Return at most `bytes_max` bytes of the file, from `position` on."""
         file = self._disk.open(self.path(snapshot))
         try:
@@ -56,7 +57,7 @@ class Snapshots:
         finally:
             file.close()
 
-    async def time_ms(self, snapshot: SnapshotId) -> int:
+    async def time_ms(self, snapshot: OffsetAndEpoch) -> int:
         """Return when the last record in the snapshot was appended to the log, or -1 if the header has no time."""
         try:
             header = next(control_records(Batch.read(await self._bytes(snapshot, HEADER_BYTES_MAX)))).value
@@ -64,31 +65,30 @@ class Snapshots:
             return NO_TIME
         return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else NO_TIME
 
-    async def _bytes(self, snapshot: SnapshotId, bytes_max: int | None) -> Buffer:
+    async def _bytes(self, snapshot: OffsetAndEpoch, bytes_max: int | None) -> Buffer:
         file = self._disk.open(self.path(snapshot))
         try:
             return await read_file(file, 0, file.size if bytes_max is None else min(file.size, bytes_max))
         finally:
             file.close()
 
-    async def write(self, snapshot: SnapshotId, parts: list[bytes]) -> None:
+    async def write(self, snapshot: OffsetAndEpoch, parts: list[bytes]) -> None:
         """Write a snapshot durably."""
         await write_snapshot(self._disk, self.path(snapshot), parts)
 
-    def begin(self, snapshot: SnapshotId) -> SnapshotPart:
+    def begin(self, snapshot: OffsetAndEpoch) -> SnapshotPart:
         """Begin to write a snapshot that comes in parts. An earlier attempt is removed."""
         return SnapshotPart(self._disk, self.path(snapshot))
 
-    def remove(self, snapshot: SnapshotId) -> None:
+    def remove(self, snapshot: OffsetAndEpoch) -> None:
         """Remove a snapshot."""
         self._disk.remove(self.path(snapshot))
 
-    def set_aside(self, snapshot: SnapshotId, why: Exception) -> None:
+    def set_aside(self, snapshot: OffsetAndEpoch, why: Exception) -> None:
         """Rename a damaged snapshot so that it is no longer read, but can be examined by an operator."""
         path = self.path(snapshot)
-        logger.error(
-            "%s/%s is damaged (%s) and is not used; it is now %s", self._disk.path, path, why, snapshot.name + DAMAGED
-        )
+        name = snapshot_name(snapshot)
+        logger.error("%s/%s is damaged (%s) and is not used; it is now %s", self._disk.path, path, why, name + DAMAGED)
         self._disk.rename(path, path + DAMAGED)
 
     def remove_parts(self) -> None:

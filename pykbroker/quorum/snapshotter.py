@@ -16,13 +16,14 @@ from typing import Protocol
 
 import trio
 
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.metadata.record import write_record
 from pykbroker.core.metadata.snapshot import snapshot_records
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.rules import LogRules
-from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId, encode_snapshot
+from pykbroker.quorum.snapshot_file import QuorumRecord, encode_snapshot
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.world.off_loop import OffLoop
 from wire.errors import DecodeError
@@ -66,7 +67,7 @@ class Snapshotter:
         self._driver, self._images, self._snapshots, self._rules = driver, images, snapshots, rules
         self._off_loop, self._wall_ms, self._quorum = off_loop, wall_ms, quorum
         self._bytes_before = 0
-        self._end_before = max((snapshot.end_offset for snapshot in snapshots.ids()), default=0)
+        self._end_before = max((snapshot.offset for snapshot in snapshots.ids()), default=0)
         self._due_s = inf
         self._enough = trio.Event()
 
@@ -101,13 +102,13 @@ class Snapshotter:
         image, log_bytes = self._images.committed, self._driver.log_bytes
         self._wait_anew()
         self._bytes_before = log_bytes
-        snapshot = SnapshotId(image.offset + 1, image.epoch)
-        if snapshot.end_offset <= self._end_before:
+        snapshot = OffsetAndEpoch(image.offset + 1, image.epoch)
+        if snapshot.offset <= self._end_before:
             return
         parts = await self._off_loop(encoded, image, self._wall_ms(), tuple(self._quorum))
         await self._snapshots.write(snapshot, parts)
-        await self._driver.note_synced(snapshot.end_offset)
-        self._end_before = snapshot.end_offset
+        await self._driver.note_synced(snapshot.offset)
+        self._end_before = snapshot.offset
         logger.info(
             "took a snapshot of the metadata log up to offset %d: %d bytes",
             image.offset,
@@ -123,13 +124,11 @@ class Snapshotter:
             except DecodeError as damage:
                 self._snapshots.set_aside(following, damage)
                 continue
-            await self._driver.begin_at(following.end_offset, self._wall_ms())
+            await self._driver.begin_at(following.offset, self._wall_ms())
             self._snapshots.remove(oldest)
-            logger.info(
-                "deleted records of the metadata log, which now begins at offset %d: %s", following.end_offset, why
-            )
+            logger.info("deleted records of the metadata log, which now begins at offset %d: %s", following.offset, why)
 
-    async def _superfluous(self, found: Sequence[SnapshotId]) -> str | None:
+    async def _superfluous(self, found: Sequence[OffsetAndEpoch]) -> str | None:
         """Return why the oldest of these snapshots may be deleted, or None if it must stay."""
         rules = self._rules
         total = self._driver.journal_bytes + sum(map(self._snapshots.size, found))

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from pykbroker.core.metadata.features import KRAFT_FEATURE, SUPPORTED
 from pykbroker.core.metadata.image import Endpoint
-from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId, encode_snapshot
+from pykbroker.quorum.snapshot_file import QuorumRecord, encode_snapshot
 from wire.stored.control import Endpoint as VoterEndpoint
 from wire.stored.control import KRaftVersionFeature, KRaftVersionRecord, VotersRecord, VotersRecordVoter
 
-BOOTSTRAP = SnapshotId(0, 0)
-"""The snapshot that formatting writes: it has the voters, and no metadata."""
 DYNAMIC_VOTERS = 1
 """The level of kraft.version at which the metadata log records the voters."""
 

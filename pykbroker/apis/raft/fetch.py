@@ -108,7 +108,7 @@ def described(found: Fetched) -> PartitionData:
         aborted_transactions=None,
     )
     if isinstance(found.why_not, Diverging):
-        data.diverging_epoch = EpochEndOffset(found.why_not.at.epoch, found.why_not.at.end_offset)
+        data.diverging_epoch = EpochEndOffset(found.why_not.at.epoch, found.why_not.at.offset)
     elif found.why_not is not None:
-        data.snapshot_id = SnapshotId(found.why_not.snapshot.end_offset, found.why_not.snapshot.epoch)
+        data.snapshot_id = SnapshotId(found.why_not.snapshot.offset, found.why_not.snapshot.epoch)
     return data

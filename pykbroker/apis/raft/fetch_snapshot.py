@@ -10,8 +10,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
-from pykbroker.core.raft.fetch_position import OffsetAndEpoch
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext

@@ -67,4 +67,5 @@ class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
             )
         except ApiError as error:
             return EpochEndOffset(error.code, asked.partition)
-        return EpochEndOffset(0, asked.partition, *log.end_offset_for_epoch(asked.leader_epoch))
+        end = log.end_offset_for_epoch(asked.leader_epoch)
+        return EpochEndOffset(0, asked.partition, end.epoch, end.offset)

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from pykbroker.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
-
-
-class OffsetAndEpoch(msgspec.Struct, frozen=True, order=True):
-    """An offset of the log, and the epoch of the record before it. A snapshot has the records up to such a point."""
-
-    end_offset: int
-    epoch: int
-
+from pykbroker.core.log.epochs import UNDEFINED, LeaderEpochs, OffsetAndEpoch
 
 BOOTSTRAP_SNAPSHOT = OffsetAndEpoch(0, 0)
-"""The snapshot that formatting writes. It is never sent to other nodes."""
+"""The snapshot that formatting writes: it has the voters, and no metadata. It is never sent to other nodes."""
 
 
 class Diverging(msgspec.Struct, frozen=True):
@@ -52,13 +44,13 @@ class LeaderLog(msgspec.Struct, frozen=True):
         ):
             return NeedsSnapshot(newest)
         end = self._end_of(epoch, oldest)
-        return None if end.epoch == epoch and end.end_offset >= offset else Diverging(end)
+        return None if end.epoch == epoch and end.offset >= offset else Diverging(end)
 
     def _end_of(self, epoch: int, oldest: OffsetAndEpoch | None) -> OffsetAndEpoch:
         """Return the end of the largest epoch that is not above `epoch`."""
-        found, end = self.epochs.end_offset_for(epoch, self.log_end_offset)
-        if found == UNDEFINED_EPOCH:
+        end = self.epochs.end_offset_for(epoch, self.log_end_offset)
+        if end == UNDEFINED:
             return OffsetAndEpoch(self.log_end_offset, max(0, self.epochs.latest))
-        if oldest is not None and (end, found) == (oldest.end_offset, epoch):
+        if oldest is not None and (end.offset, end.epoch) == (oldest.offset, epoch):
             return oldest
-        return OffsetAndEpoch(end, found)
+        return end

@@ -15,12 +15,12 @@ def divergence(
 
     Only a divergence below the client's fetch offset counts. Raise OFFSET_OUT_OF_RANGE if this log knows too little.
     """
-    epoch, end_offset = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
-    if epoch == UNDEFINED_EPOCH or fetch_offset < log_start_offset:
+    end = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
+    if end.epoch == UNDEFINED_EPOCH or fetch_offset < log_start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch >= last_fetched_epoch and end_offset >= fetch_offset:
+    if end.epoch >= last_fetched_epoch and end.offset >= fetch_offset:
         return None
-    return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return EpochEndOffset(epoch=end.epoch, end_offset=end.offset)
 
 
 def truncation_offset(diverging: EpochEndOffset, epochs: LeaderEpochs, log_end_offset: int) -> int:
@@ -29,7 +29,8 @@ def truncation_offset(diverging: EpochEndOffset, epochs: LeaderEpochs, log_end_o
     If the own log has that epoch, both logs agree up to the smaller end. Otherwise the own log is cut to the end of its
     largest smaller epoch, and the next fetch compares that epoch.
     """
-    epoch, end = epochs.end_offset_for(diverging.epoch, log_end_offset)
-    if epoch == UNDEFINED_EPOCH:
+    own = epochs.end_offset_for(diverging.epoch, log_end_offset)
+    if own.epoch == UNDEFINED_EPOCH:
         return min(diverging.end_offset, log_end_offset)
-    return min(end, diverging.end_offset, log_end_offset) if epoch == diverging.epoch else min(end, log_end_offset)
+    end = min(own.offset, log_end_offset)
+    return min(end, diverging.end_offset) if own.epoch == diverging.epoch else end

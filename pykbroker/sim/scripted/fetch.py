@@ -81,9 +81,9 @@ def _fetch_partition(
         if leader == node.node_id and preferred not in (-1, node.node_id):
             return PartitionData(asked.partition, 0, *place, preferred_read_replica=preferred)
         if asked.last_fetched_epoch >= 0:
-            epoch, end_offset = log.end_of_epoch(asked.last_fetched_epoch)
-            if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
-                diverging = EpochEndOffset(epoch, end_offset)
+            end = log.end_of_epoch(asked.last_fetched_epoch)
+            if end.epoch < asked.last_fetched_epoch or end.offset < asked.fetch_offset:
+                diverging = EpochEndOffset(end.epoch, end.offset)
                 return PartitionData(asked.partition, 0, *place, diverging_epoch=diverging)
         if not log.start_offset <= asked.fetch_offset <= log.end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.log.epochs import LeaderEpochs
+from pykbroker.core.log.epochs import LeaderEpochs, OffsetAndEpoch
 from pykbroker.core.log.producers import Marker, Producers
 from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.core.log.verification import Verification
@@ -156,8 +156,8 @@ class ScriptedLog:
         self._batches = [batch for batch in self._batches if batch.last_offset >= offset]
         self.start_offset = offset
 
-    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """Return the largest known leader epoch up to this one, with its end offset; (-1, -1) if there is none."""
+    def end_of_epoch(self, leader_epoch: int) -> OffsetAndEpoch:
+        """Return the largest known leader epoch up to this one, with its end offset; UNDEFINED if there is none."""
         return self._epochs.end_offset_for(leader_epoch, self.end_offset)
 
     def epoch_at(self, offset: int) -> int:

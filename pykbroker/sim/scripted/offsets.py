@@ -71,7 +71,8 @@ async def answer_offset_for_leader_epoch(
             try:
                 partition = node.state.named(topic.topic, NIL, asked.partition)
                 log = log_of(node, partition, NIL, asked.current_leader_epoch)
-                answered.append(EpochEndOffset(0, asked.partition, *log.end_of_epoch(asked.leader_epoch)))
+                end = log.end_of_epoch(asked.leader_epoch)
+                answered.append(EpochEndOffset(0, asked.partition, end.epoch, end.offset))
             except ApiError as error:
                 answered.append(EpochEndOffset(error.code, asked.partition))
         response.topics.append(OffsetForLeaderTopicResult(topic.topic, answered))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.log.state import LogState
@@ -111,8 +112,8 @@ class LogReader:
     async def _read_aborted(self, segment: Segment) -> None:
         await read_aborted(self._state.disk, self._state.directory, self._segments.every(), segment)
 
-    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """Return (the largest epoch not above `leader_epoch`, its end offset), or (-1, -1) if the epoch is unknown."""
+    def end_offset_for_epoch(self, leader_epoch: int) -> OffsetAndEpoch:
+        """Return the largest epoch not above `leader_epoch`, with its end offset, or UNDEFINED if it is unknown."""
         return self._epochs.end_offset_for(leader_epoch, self._state.log_end_offset)
 
     async def scrub(self, pace: Paced) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pykbroker.core.metadata.replay import DamagedMetadata
-from pykbroker.core.raft.fetch_position import OffsetAndEpoch
 from pykbroker.quorum import observer_log
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.observer_log import ObserverLog
@@ -20,6 +19,7 @@ from pykbroker.sim.volume import Volume
 from pykbroker.storage.files.small_files import read_whole
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.config import LogConfig
+from wire.messages.fetch import EpochEndOffset
 from wire.records.batch import batches
 from wire.records.builder import BatchBuilder
 
@@ -101,10 +101,10 @@ async def test_held_records_that_the_leader_does_not_have_are_dropped_unless_the
     held.log.append(batch(10, EPOCH + 3))
     if end_offset is None:
         with pytest.raises(DamagedMetadata):
-            await held.log.truncate(OffsetAndEpoch(offset, epoch))
+            await held.log.truncate(EpochEndOffset(epoch, offset))
         assert held.log.log_end_offset == 12
     else:
-        await held.log.truncate(OffsetAndEpoch(offset, epoch))
+        await held.log.truncate(EpochEndOffset(epoch, offset))
         assert held.log.log_end_offset == end_offset
 
 

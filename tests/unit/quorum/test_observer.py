@@ -14,10 +14,8 @@ import trio.testing
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
-from pykbroker.core.log.epochs import LeaderEpochs
+from pykbroker.core.log.epochs import LeaderEpochs, OffsetAndEpoch
 from pykbroker.core.metadata.image import EMPTY
-from pykbroker.core.raft.fetch_position import OffsetAndEpoch
-from pykbroker.quorum import snapshot_file
 from pykbroker.quorum.metadata_fetches import FETCH_BYTES_MAX, MetadataFetch, MetadataFetches
 from pykbroker.quorum.metadata_log import METADATA_TOPIC_ID
 from pykbroker.quorum.observer import RECONNECT_MS, MetadataObserver
@@ -228,7 +226,7 @@ async def test_the_leader_waits_for_records_for_at_most_half_of_the_request_time
 @pytest.mark.parametrize("asked", [1, FETCH_BYTES_MAX - 1, FETCH_BYTES_MAX, FETCH_BYTES_MAX + 1])
 async def test_a_leader_sends_what_was_asked_for_up_to_a_limit(asked: int) -> None:
     read: list[int] = []
-    snapshot = snapshot_file.SnapshotId(2, 1)
+    snapshot = OffsetAndEpoch(2, 1)
 
     class Source:
         """A log of five records, and a snapshot. Both note how much is read."""
@@ -244,7 +242,7 @@ async def test_a_leader_sends_what_was_asked_for_up_to_a_limit(asked: int) -> No
             read.append(bytes_max)
             return b""
 
-        def ids(self) -> list[snapshot_file.SnapshotId]:
+        def ids(self) -> list[OffsetAndEpoch]:
             return [snapshot]
 
         def size(self, snapshot: Any) -> int:

@@ -14,11 +14,12 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import StartError
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.rules import LogRules
-from pykbroker.quorum.snapshot_file import SnapshotId, decode_snapshot, encode_snapshot
+from pykbroker.quorum.snapshot_file import decode_snapshot, encode_snapshot, snapshot_name
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.core.metadata.harness import NOW_MS, SNAPSHOTTED, golden, topic
@@ -49,7 +50,7 @@ async def create(controller: Controller, *names: str) -> None:
         await wait_all_tasks_blocked()
 
 
-def found(disk: SystemDisk) -> list[SnapshotId]:
+def found(disk: SystemDisk) -> list[OffsetAndEpoch]:
     return Snapshots(disk, InlineOffLoop()).ids()
 
 
@@ -125,11 +126,11 @@ def test_a_truncated_snapshot_is_refused(cut: int) -> None:
 async def test_a_snapshot_is_renamed_once_it_is_complete_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
     disk.make_directory(METADATA_DIRECTORY)
-    snapshots, one = Snapshots(disk, InlineOffLoop()), SnapshotId(7, 1)
+    snapshots, one = Snapshots(disk, InlineOffLoop()), OffsetAndEpoch(7, 1)
     (metadata(disk) / "00000000000000000007-0000000001.checkpoint.part").write_bytes(b"cut off")
     await snapshots.write(one, encode_snapshot([b"\x01\x14\x00\x00"], 1, 5, NOW_MS))
     assert os.listdir(metadata(disk)) == ["00000000000000000007-0000000001.checkpoint"]
-    assert stat.S_IMODE(os.stat(metadata(disk) / one.name).st_mode) == 0o400
+    assert stat.S_IMODE(os.stat(metadata(disk) / snapshot_name(one)).st_mode) == 0o400
     assert await snapshots.time_ms(one) == 5
     assert (await snapshots.read(one)).values == (b"\x01\x14\x00\x00",)
 
@@ -165,7 +166,7 @@ async def test_a_snapshot_is_taken_after_enough_record_bytes(tmp_path: Path) -> 
         await create(controller, "a", "b", "c", "d", "e")
         last = controller.images.committed
     assert len(found(disk)) > 1
-    assert found(disk)[-1].end_offset <= last.offset + 1
+    assert found(disk)[-1].offset <= last.offset + 1
     assert same(await read_again(disk), last)
 
 
@@ -194,7 +195,7 @@ async def test_a_start_with_a_long_log_takes_a_snapshot(tmp_path: Path) -> None:
     assert found(disk) == []
     async with running_controller(disk, rules=OFTEN) as controller:
         await wait_all_tasks_blocked()
-        assert found(disk)[0].end_offset > 0
+        assert found(disk)[0].offset > 0
 
 
 async def test_a_snapshot_that_cannot_be_written_is_logged_and_retried_later(
@@ -227,7 +228,7 @@ async def test_the_log_is_truncated_up_to_a_snapshot_when_log_and_snapshots_exce
             await create(controller, *(f"t{number}" for number in range(40)))
             last = controller.images.committed
     segments = sorted(metadata(disk).glob("*.log"))
-    assert 0 < int(segments[0].stem) <= found(disk)[0].end_offset
+    assert 0 < int(segments[0].stem) <= found(disk)[0].offset
     assert not list(metadata(disk).glob("*.deleted"))
     assert "metadata.max.retention.bytes allows 4000" in caplog.text
     assert same(await read_again(disk), last)
@@ -249,7 +250,7 @@ async def test_old_snapshots_are_deleted_except_the_newest(tmp_path: Path, autoj
         assert len(found(disk)) == 3
         await trio.sleep(24 * HOUR_S)
         (left,) = found(disk)
-        assert left.end_offset == controller.images.current.offset + 1
+        assert left.offset == controller.images.current.offset + 1
 
 
 async def test_the_log_is_not_truncated_up_to_a_damaged_snapshot(
@@ -263,7 +264,7 @@ async def test_the_log_is_not_truncated_up_to_a_damaged_snapshot(
     assert younger
     controller = await started_controller(disk, rules=LogRules(retention_bytes=10))
     for snapshot in younger:
-        flip(metadata(disk) / snapshot.name, 200)
+        flip(metadata(disk) / snapshot_name(snapshot), 200)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.snapshotter.run)
         await wait_all_tasks_blocked()
@@ -294,11 +295,11 @@ async def test_a_start_falls_back_from_a_damaged_snapshot_to_the_previous_one(
         await create(controller, "a", "b", "c", "d")
         last = controller.images.committed
     *_, before, newest = found(disk)
-    flip(metadata(disk) / newest.name, position)
+    flip(metadata(disk) / snapshot_name(newest), position)
     assert same(await read_again(disk), last)
     assert found(disk)[-1] == before
-    assert f"{newest.name} is damaged" in caplog.text
-    assert (metadata(disk) / f"{newest.name}.damaged").exists()
+    assert f"{snapshot_name(newest)} is damaged" in caplog.text
+    assert (metadata(disk) / f"{snapshot_name(newest)}.damaged").exists()
 
 
 async def test_a_start_reads_the_whole_log_if_all_snapshots_are_damaged(tmp_path: Path) -> None:
@@ -307,7 +308,7 @@ async def test_a_start_reads_the_whole_log_if_all_snapshots_are_damaged(tmp_path
         await create(controller, "a", "b", "c")
         last = controller.images.committed
     for snapshot in found(disk):
-        flip(metadata(disk) / snapshot.name, 100)
+        flip(metadata(disk) / snapshot_name(snapshot), 100)
     assert same(await read_again(disk), last)
 
 
@@ -318,7 +319,7 @@ async def test_a_start_is_refused_if_the_log_is_truncated_and_all_snapshots_are_
         await create(controller, *(f"t{number}" for number in range(40)))
     before = found(disk)
     for snapshot in before:
-        flip(metadata(disk) / snapshot.name, 100)
+        flip(metadata(disk) / snapshot_name(snapshot), 100)
     with pytest.raises(StartError, match="no undamaged snapshot has the records before it"):
         await started_controller(disk)
     assert found(disk) == before
@@ -357,7 +358,7 @@ async def test_unknown_records_and_feature_levels_survive_a_snapshot(
         await create(controller, "a", "b", "c", "d")
     assert "the cluster has feature new.version at level 2, which this broker does not support" in caplog.text
     (metadata(disk) / "00000000000000000000.log").write_bytes(b"")
-    (metadata(disk) / "00000000000000000000.log").rename(metadata(disk) / f"{found(disk)[-1].end_offset:020}.log")
+    (metadata(disk) / "00000000000000000000.log").rename(metadata(disk) / f"{found(disk)[-1].offset:020}.log")
     for gone in ("quorum-state", "leader-epoch-checkpoint"):
         (metadata(disk) / gone).unlink(missing_ok=True)  # A short log has no leader epoch checkpoint.
     image = await read_again(disk)

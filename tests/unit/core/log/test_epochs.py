@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykbroker.core.log.epochs import LeaderEpochs
+from pykbroker.core.log.epochs import UNDEFINED, LeaderEpochs, OffsetAndEpoch
 
 APPENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=12)
 
@@ -28,13 +28,13 @@ def test_each_offset_has_the_epoch_in_which_it_was_written(appends: list[tuple[i
 @given(APPENDS, st.integers(0, 40))
 def test_an_epoch_ends_where_the_next_larger_one_begins(appends: list[tuple[int, int]], asked: int) -> None:
     epochs, model = written(appends)
-    epoch, end = epochs.end_offset_for(asked, len(model))
+    found = epochs.end_offset_for(asked, len(model))
     if asked > epochs.latest:
-        assert (epoch, end) == (-1, -1)
+        assert found == UNDEFINED
     else:
-        assert epoch <= asked
-        assert all(one <= asked for one in model[:end])
-        assert all(one > asked for one in model[end:])
+        assert found.epoch <= asked
+        assert all(one <= asked for one in model[: found.offset])
+        assert all(one > asked for one in model[found.offset :])
 
 
 @given(APPENDS, st.integers(0, 40))
@@ -65,9 +65,9 @@ def test_an_epoch_without_records_is_replaced_by_the_next_at_the_same_offset() -
 
 
 def test_an_epoch_below_the_first_entry_ends_where_the_first_begins() -> None:
-    assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(1, 30) == (1, 10)
+    assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(1, 30) == OffsetAndEpoch(10, 1)
 
 
 def test_the_latest_epoch_ends_at_the_log_end_offset() -> None:
-    assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(5, 30) == (5, 30)
-    assert LeaderEpochs().end_offset_for(-1, 30) == (-1, -1)
+    assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(5, 30) == OffsetAndEpoch(30, 5)
+    assert LeaderEpochs().end_offset_for(-1, 30) == UNDEFINED

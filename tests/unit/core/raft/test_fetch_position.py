@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.core.log.epochs import LeaderEpochs
-from pykbroker.core.raft.fetch_position import Diverging, LeaderLog, NeedsSnapshot, OffsetAndEpoch
-from pykbroker.core.raft.follower import truncation_offset
+from pykbroker.core.log.epochs import LeaderEpochs, OffsetAndEpoch
+from pykbroker.core.raft.fetch_position import Diverging, LeaderLog, NeedsSnapshot
 
 EPOCHS = LeaderEpochs([(1, 0), (3, 10), (5, 20)])
 WHOLE = LeaderLog(EPOCHS, 0, 30)
@@ -47,17 +46,3 @@ def test_a_node_that_has_read_the_oldest_snapshot_goes_on_in_the_log() -> None:
 
 def test_a_new_node_begins_with_the_newest_snapshot_although_the_log_is_whole() -> None:
     assert LeaderLog(EPOCHS, 0, 30, (OffsetAndEpoch(0, 0), SNAPSHOT)).check(0, 0) == NeedsSnapshot(SNAPSHOT)
-
-
-@pytest.mark.parametrize(
-    ("diverging", "offset"),
-    [
-        (OffsetAndEpoch(8, 1), 8),  # epoch 1 ends earlier at the leader
-        (OffsetAndEpoch(14, 1), 10),  # and later
-        (OffsetAndEpoch(25, 4), 20),  # the leader's epoch 4 is unknown here: cut to the end of epoch 3
-        (OffsetAndEpoch(28, 5), 28),
-        (OffsetAndEpoch(33, 9), 30),
-    ],
-)
-def test_an_observer_truncates_to_the_newest_common_epoch(diverging: OffsetAndEpoch, offset: int) -> None:
-    assert truncation_offset(EPOCHS, 30, diverging) == offset

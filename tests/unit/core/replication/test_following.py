@@ -83,6 +83,7 @@ def test_a_damaged_header_ends_the_usable_part() -> None:
         (4, 18, 20),  # the own log lacks epoch 4: cut to the end of epoch 3, then compare again
         (0, 7, 0),  # no epoch up to 0 is known: its end is where the first one begins
         (9, 28, 28),  # an epoch above all own ones
+        (9, 33, 30),
     ],
 )
 def test_a_log_is_truncated_to_the_end_of_the_last_common_epoch(epoch: int, end: int, offset: int) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from trio.testing import wait_all_tasks_blocked
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.files.errors import CorruptLog
@@ -296,7 +297,7 @@ async def test_closing_a_small_log_writes_only_its_log_file(disk: SystemDisk) ->
     assert disk.names(DIRECTORY) == [f"{0:020d}.log"]
     again = await open_log(disk, BIG, clean=True, recovery_point=log.log_end_offset)
     assert again.epochs.entries == log.epochs.entries
-    assert again.end_offset_for_epoch(0) == (0, log.log_end_offset)
+    assert again.end_offset_for_epoch(0) == OffsetAndEpoch(log.log_end_offset, 0)
 
 
 @pytest.mark.usefixtures("whole_epochs")
