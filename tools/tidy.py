@@ -11,7 +11,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from wire.api import ApiKey
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
+FOLDER_FILES_MAX = 40
 PURE_TABLES = {  # These files may have any length, since they are plain tables.
     "wire/error_codes.py",
     "pykbroker/core/config/docs.py",
@@ -239,6 +241,14 @@ def same_name(sources: list[Source]) -> Iterator[str]:
             yield f"{found[-1]}: {name} is also defined in {', '.join(found[:-1])}"
 
 
+def full_folders(paths: Iterable[str]) -> Iterator[str]:
+    """Find folders with more than 40 Python files. Messages and tests mirror something else, and may have more."""
+    folders = Counter(str(Path(path).parent) for path in paths if path.endswith(".py"))
+    for folder, files in sorted(folders.items()):
+        if files > FOLDER_FILES_MAX and not f"{folder}/".startswith(("wire/messages/", "tests/")):
+            yield f"{folder}: {files} files in one folder, at most {FOLDER_FILES_MAX}"
+
+
 def _named_type(node: ast.stmt) -> str | None:
     """Return the name of a class or of an alias of a class, or None."""
     if isinstance(node, ast.ClassDef):
@@ -287,6 +297,7 @@ def main() -> int:
     found = [fault for source in sources for fault in faults(source)]
     parts = homeless((root / "pyproject.toml").read_text(), [source.path for source in sources])
     found += same_name(sources)
+    found += full_folders(source.path for source in sources)
     found += prose.areas_missing(prose.subjects(root))
     found += [f"pykbroker.{part}: on no floor in pyproject.toml" for part in parts]
     print("\n".join(found), end="\n" if found else "")

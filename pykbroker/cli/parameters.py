@@ -1,8 +1,9 @@
-"""The types of options: an address, a listener's address, a topic to create, a partition, a config."""
+"""The types of options: an address, a listener's address, a topic to create, a partition, a config, a time."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 import click
 
@@ -10,6 +11,7 @@ from pykbroker.core.address import Address, parse_address
 from pykbroker.core.new_topic import BROKER_DEFAULT, PARTITIONS_MAX, NewTopic
 
 DEFAULT_PORT = 9092
+OFFSET_MAX = 2**63 - 1
 TOPIC_FORM = "NAME[:PARTITIONS[:KEY=VALUE,...]]"
 PARTITION_FORM = "TOPIC[:PARTITION]"
 BROKER_HOST = re.compile(r"[^\s/=@]+")
@@ -105,3 +107,22 @@ def partition(text: str) -> tuple[str, int | None]:
     if not name or (colon and not (index.isascii() and index.isdigit() and int(index) < PARTITIONS_MAX)):
         raise click.BadParameter(f"{text!r} is not {PARTITION_FORM}, such as orders or orders:0")
     return name, int(index) if colon else None
+
+
+def time(text: str, refusal: str = "not a time") -> datetime:
+    """Parse an ISO time. A time without a zone is local.
+
+    A time before 1970 is refused: -1 ms stands for the end of a log, and -2 ms for its start.
+    """
+    try:
+        parsed = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"{text!r} is {refusal} such as 2026-01-31T12:00:00") from None
+    if parsed.timestamp() < 0:
+        raise click.BadParameter(f"{text!r} is before 1970, where the timestamps of records begin")
+    return parsed
+
+
+def milliseconds(time: datetime) -> int:
+    """Return the ms since 1970."""
+    return round(time.timestamp() * 1000)

@@ -11,10 +11,10 @@ import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
 from pykbroker.cli.completion import group_names, topic_names
-from pykbroker.cli.groups.reset_plan import OFFSET_MAX, PlannedOffset, ResetOffsets, duration, offsets_of_file, planned
-from pykbroker.cli.parameters import PARTITION_FORM, partition
+from pykbroker.cli.groups.reset_plan import PlannedOffset, ResetOffsets, duration, offsets_of_file, planned
+from pykbroker.cli.parameters import OFFSET_MAX, PARTITION_FORM, milliseconds, partition, time
 from pykbroker.cli.tables import Table, json_option
-from pykbroker.cli.topics.offsets import by_partition, leaders_of, milliseconds, time
+from pykbroker.cli.topics.offsets import by_partition, leaders_of
 from pykbroker.core.address import Address
 from pykbroker.core.topic_partition import TopicPartition
 

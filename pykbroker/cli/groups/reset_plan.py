@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import click
 
+from pykbroker.cli.parameters import OFFSET_MAX
 from pykbroker.core.topic_partition import TopicPartition
 
-OFFSET_MAX = 2**63 - 1
 UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SHORT_DURATION = re.compile(r"(\d{1,15})([smhd])", re.ASCII)
 ISO_DURATION = re.compile(

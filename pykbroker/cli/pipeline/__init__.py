@@ -2,5 +2,4 @@
 
 1. A file has the command of one job. `run` has the options that all jobs share, and runs a job to its report.
 2. A signal reaches the job as KeyboardInterrupt, so that the job ends its transactions and its Spark session.
-3. A job of `pykbroker/pipeline` neither prints nor exits. The commands do both.
 """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import click
 
-from pykbroker.cli.topics.offsets import OFFSET_MAX, milliseconds, time
+from pykbroker.cli.parameters import OFFSET_MAX, milliseconds, time
 from pykbroker.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

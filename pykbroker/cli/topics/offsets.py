@@ -10,6 +10,7 @@ import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
 from pykbroker.cli.completion import topic_names
+from pykbroker.cli.parameters import OFFSET_MAX, milliseconds, time
 from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.address import Address
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pykbroker.client.leaders import Leaders, PartitionResult
 
 ALL_RECORDS = -1
-OFFSET_MAX = 2**63 - 1
 LATEST = "latest"
 
 
@@ -31,20 +31,6 @@ def point(text: str) -> int | datetime | str:
             raise click.BadParameter(f"{text} is no offset, which is {OFFSET_MAX} at most")
         return int(text)
     return time(text, "neither an offset, nor latest, nor a time")
-
-
-def time(text: str, refusal: str = "not a time") -> datetime:
-    """Parse an ISO time. A time without a zone is local.
-
-    A time before 1970 is refused: -1 ms stands for the end of a log, and -2 ms for its start.
-    """
-    try:
-        parsed = datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is {refusal} such as 2026-01-31T12:00:00") from None
-    if parsed.timestamp() < 0:
-        raise click.BadParameter(f"{text!r} is before 1970, where the timestamps of records begin")
-    return parsed
 
 
 @click.command()
@@ -134,8 +120,3 @@ def by_partition(results: Sequence[PartitionResult]) -> dict[int, int | None]:
         if result.error:
             raise click.ClickException(f"partition {result.partition}: {result.error}")
     return {result.partition: None if result.offset < 0 else result.offset for result in results}
-
-
-def milliseconds(time: datetime) -> int:
-    """Return the ms since 1970."""
-    return round(time.timestamp() * 1000)

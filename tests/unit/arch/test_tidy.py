@@ -146,3 +146,10 @@ def test_commit_subjects_are_not_checked_without_git(tmp_path):
 
 def test_every_new_commit_subject_names_its_area():
     assert list(prose.areas_missing(prose.subjects(ROOT))) == []
+
+
+def test_a_folder_with_too_many_files_is_found():
+    paths = [f"{folder}/f{number}.py" for folder in ("tools", "tests/unit", "wire/messages") for number in range(40)]
+    paths += ["tests/unit/more.py", "wire/messages/more.py", "tools/more.txt"]
+    assert list(tidy.full_folders(paths)) == []
+    assert list(tidy.full_folders([*paths, "tools/more.py"])) == ["tools: 41 files in one folder, at most 40"]

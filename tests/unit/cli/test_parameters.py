@@ -1,11 +1,11 @@
-"""Tests of the parsing of addresses, topics and configs on the command line."""
+"""Tests of the parsing of addresses, topics, configs and times on the command line."""
 
 from __future__ import annotations
 
 import click
 import pytest
 
-from pykbroker.cli.parameters import address, bootstrap_servers, config, named_address, topic
+from pykbroker.cli.parameters import address, bootstrap_servers, config, milliseconds, named_address, time, topic
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.new_topic import NewTopic
 
@@ -114,3 +114,7 @@ def test_a_listener_name_is_optional_and_converted_to_upper_case(text: str, name
 def test_a_listener_without_a_name_or_address_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         named_address(text)
+
+
+def test_a_time_is_not_rounded_down_to_the_ms_before() -> None:
+    assert milliseconds(time("1970-01-01T00:00:01.001+00:00")) == 1001

@@ -12,7 +12,6 @@ import trio
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.cli.topics.offsets import milliseconds, time
 from pykbroker.client.admin import TopicDescription
 from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError
@@ -173,7 +172,3 @@ def test_a_number_or_time_that_kafka_cannot_carry_is_refused(
     result = CliRunner().invoke(command, ["topics", *words])
     assert (result.exit_code, admin.asked) == (2, [])
     assert refusal in result.stderr
-
-
-def test_a_time_is_not_rounded_down_to_the_ms_before() -> None:
-    assert milliseconds(time("1970-01-01T00:00:01.001+00:00")) == 1001
