@@ -160,7 +160,7 @@ def _check_producers(log: Log, ever_written: list[Batch]) -> None:
         one, possible = actual.get(producer), (here.get(producer), ever.get(producer))
         require(one in possible, f"producer {producer}: {one}, expected {possible}")
     since = [one.open_since for one in actual.values() if one.open_since != NONE]
-    stable, start = log.last_stable_offset(log.log_end_offset), log.log_start_offset
+    stable, start = log.reader.last_stable_offset(log.log_end_offset), log.log_start_offset
     require(
         stable == max(start, min(since, default=log.log_end_offset)), f"last stable offset {stable}, open since {since}"
     )
@@ -175,7 +175,7 @@ def _check_goes_on(log: Log, found: list[Batch]) -> None:
             and (batch.producer_id, batch.producer_epoch) == (producer.producer_id, producer.epoch)
         ]
         for batch in sent[-BATCHES_REMEMBERED:]:
-            appended = log.append(as_sent(batch), batch.leader_epoch, NOW_MS)
+            appended = log.appender.append(as_sent(batch), batch.leader_epoch, NOW_MS)
             require(
                 appended.duplicate and appended.last_offset == batch.last_offset,
                 f"the batch of offset {batch.base_offset} is not known when it comes again",
@@ -183,7 +183,10 @@ def _check_goes_on(log: Log, found: list[Batch]) -> None:
     end = log.log_end_offset
     builder = BatchBuilder()
     builder.append(None, b"more", (), NOW_MS)
-    require(log.append(builder.build(), log.epochs.latest, NOW_MS).base_offset == end, "the next batch leaves a gap")
+    require(
+        log.appender.append(builder.build(), log.epochs.latest, NOW_MS).base_offset == end,
+        "the next batch leaves a gap",
+    )
 
 
 def as_sent(batch: Batch) -> bytes:

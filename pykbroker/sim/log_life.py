@@ -82,7 +82,7 @@ class LogLife:
                 self._lead(log)
 
     async def _checkpoint(self, log: Log) -> None:
-        await log.sync_directory()
+        await log.flusher.sync_directory()
         self._know(recovery_point=log.recovery_point, log_start_offset=log.flusher.listed_start or 0)
 
     async def _delete(self, log: Log) -> None:
@@ -122,7 +122,7 @@ class LogLife:
 
     def _write(self, log: Log, writer: LogWriter) -> None:
         if writer.producer_id >= 0 and writer.last and self._dice.random() < 0.1:
-            appended = log.append(writer.last, self._epoch, NOW_MS)
+            appended = log.appender.append(writer.last, self._epoch, NOW_MS)
             require(appended.duplicate and appended.last_offset == writer.last_offset, "a duplicate is not known")
         elif writer.in_transaction and self._dice.random() < 0.3:
             self._end_transaction(log, writer)
@@ -130,7 +130,7 @@ class LogLife:
             writer.last = self._batch(writer)
             self._begin(writer.last)
             shown = self._known_to_coordinator(log, writer) if writer.transactional else None
-            writer.last_offset = log.append(writer.last, self._epoch, NOW_MS, shown).last_offset
+            writer.last_offset = log.appender.append(writer.last, self._epoch, NOW_MS, shown).last_offset
 
     def _known_to_coordinator(self, log: Log, writer: LogWriter) -> Verification | None:
         sequence = Batch.read(writer.last).base_sequence

@@ -207,6 +207,6 @@ def by_timestamp(partition: Partition, log: Log, timestamp: int, upper: int) -> 
     """
     with partition.errors():
         if timestamp != MAX_TIMESTAMP:
-            return log.offset_for_timestamp(timestamp, upper)
-        youngest = log.max_timestamp()
+            return log.reader.offset_for_timestamp(timestamp, upper)
+        youngest = log.reader.max_timestamp()
     return youngest if youngest and youngest[1] < upper else None

@@ -67,5 +67,5 @@ class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
             )
         except ApiError as error:
             return EpochEndOffset(error.code, asked.partition)
-        end = log.end_offset_for_epoch(asked.leader_epoch)
+        end = log.reader.end_offset_for_epoch(asked.leader_epoch)
         return EpochEndOffset(0, asked.partition, end.epoch, end.offset)

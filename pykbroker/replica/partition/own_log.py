@@ -85,7 +85,7 @@ class OwnLog:
         """
         log: Log = self._partition.require_leader()
         with self._partition.errors():
-            data = await patiently(lambda: log.read(offset, bytes_max, log.log_end_offset, at_least_one=True))
+            data = await patiently(lambda: log.reader.read(offset, bytes_max, log.log_end_offset, at_least_one=True))
         try:
             return await data.file.read(data.offset, data.size) if isinstance(data, FileSlice) else data
         except OSError as error:

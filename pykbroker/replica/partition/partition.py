@@ -315,7 +315,7 @@ class Partition:
         while self.throttle is not None and not self.throttle.admits(len(data)):
             await self.throttle.wait()
         try:
-            batch = await self.require_leader().open_off_loop(data, now_ms)
+            batch = await self.require_leader().appender.open_off_loop(data, now_ms)
             log = self.require_leader()
             if acks_all:
                 require_leading(self.role).require_min_isr()
@@ -419,7 +419,7 @@ class Partition:
         """
         if self.is_online and self.log is not None:
             with self.errors():
-                await self.log.scrub(pace)
+                await self.log.reader.scrub(pace)
 
     async def wait_committed(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Wait until the high watermark has reached `offset`, as a Produce request with acks=all does.

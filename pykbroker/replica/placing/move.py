@@ -164,7 +164,7 @@ class Move:
         """
         log = self._source()
         start = max(self.log.log_end_offset, log.log_start_offset)
-        data = log.read(start, CHUNK_BYTES, log.log_end_offset, at_least_one=True)
+        data = log.reader.read(start, CHUNK_BYTES, log.log_end_offset, at_least_one=True)
         return start, data.file.read_nowait(data.offset, data.size) if isinstance(data, FileSlice) else data
 
     async def _flush(self) -> None:

@@ -46,7 +46,7 @@ class Cleanable(msgspec.Struct):
         """
         config = log.config
         start = first_dirty(log.cleaned_offset, log.log_start_offset, log.log_end_offset)
-        segments = below(log.segments.sealed, min(log.last_stable_offset(high_watermark), log.recovery_point))
+        segments = below(log.segments.sealed, min(log.reader.last_stable_offset(high_watermark), log.recovery_point))
         dirty = [one for one in segments if one.next_offset > start]
         if config.min_compaction_lag_ms > 0:
             for at, segment in enumerate(dirty):
@@ -93,7 +93,7 @@ class Cleaning:
         OSError if the disk refused. Raise WorkerGone if the worker process ended.
         """
         log, (start, end, *_) = self._log, self._dirty_range
-        aborted = await log.aborted_between(self._segments[0].base_offset, end)
+        aborted = await log.reader.aborted_between(self._segments[0].base_offset, end)
         await self._ask(Begin(start, end, now_ms, log.config.delete_retention_ms, keys_max, aborted), type(None))
         clean = await self._note(start, end)
         cleaned = [one for one in self._segments if one.base_offset < clean]

@@ -120,7 +120,7 @@ class CheckpointWriter:
 
     async def _is_durable(self, log: Log) -> bool:
         try:
-            await log.sync_directory()
+            await log.flusher.sync_directory()
         except ApiError as deleted:
             logger.debug("%s is left out of the checkpoint: %s", log.directory, deleted)
             return False

@@ -9,8 +9,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.small_files import warned, write_all
 from pykbroker.storage.files.traffic import Traffic
-from pykbroker.storage.log.appender import LogAppender
-from pykbroker.storage.log.delegate import Delegate
+from pykbroker.storage.log.appender import Appended, LogAppender
 from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.log.reader import LogReader
 from pykbroker.storage.log.shrinker import LogShrinker
@@ -20,7 +19,7 @@ from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from pykbroker.storage.segments.opening import NO_PARTITION, DueLogs, Loaded, Opening
 from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.storage.segments.segment import no_clock
-from pykbroker.world.disk import Disk
+from pykbroker.world.disk import Buffer, Disk, FileSlice
 from pykbroker.world.off_loop import OffLoop
 
 
@@ -36,30 +35,9 @@ class Log:
        `flush` makes it durable.
     2. After a failed fsync, `failed` is set and no flush succeeds: written records may be lost even if a later fsync
        succeeds.
-    3. Most methods delegate to a part of the log. Produce and Fetch call the part directly, which is faster.
+    3. Callers use the parts: they append by `appender` and read by `reader`. A method of a part is repeated here if the
+       Protocol of the metadata log has it, since that log is passed on as a whole.
     """
-
-    append = Delegate("appender", LogAppender.append)
-    append_opened = Delegate("appender", LogAppender.append_opened)
-    append_as_leader = Delegate("appender", LogAppender.append_as_leader)
-    append_marker = Delegate("appender", LogAppender.append_marker)
-    append_stored = Delegate("appender", LogAppender.append_stored)
-    open_off_loop = Delegate("appender", LogAppender.open_off_loop)
-    read = Delegate("reader", LogReader.read)
-    read_patiently = Delegate("reader", LogReader.read_patiently)
-    bytes_between = Delegate("reader", LogReader.bytes_between)
-    offset_for_timestamp = Delegate("reader", LogReader.offset_for_timestamp)
-    max_timestamp = Delegate("reader", LogReader.max_timestamp)
-    last_stable_offset = Delegate("reader", LogReader.last_stable_offset)
-    end_offset_for_epoch = Delegate("reader", LogReader.end_offset_for_epoch)
-    aborted_transactions = Delegate("reader", LogReader.aborted_transactions)
-    aborted_between = Delegate("reader", LogReader.aborted_between)
-    scrub = Delegate("reader", LogReader.scrub)
-    delete_records = Delegate("shrinker", LogShrinker.delete_records)
-    take_deleted = Delegate("shrinker", LogShrinker.take_deleted)
-    truncate = Delegate("shrinker", LogShrinker.truncate)
-    truncate_fully_and_start_at = Delegate("shrinker", LogShrinker.truncate_fully_and_start_at)
-    sync_directory = Delegate("flusher", Flusher.sync_directory)
 
     def __init__(self, opening: Opening, off_loop: OffLoop, recovered: RecoveredLog) -> None:
         self.state = state = LogState(opening, recovered)
@@ -222,6 +200,20 @@ class Log:
         else:
             self.epochs.assign(leader_epoch, 0)
 
+    def append_as_leader(self, data: Buffer, leader_epoch: int) -> Appended:
+        """Append a batch that this broker created, as `LogAppender.append_as_leader` does."""
+        return self.appender.append_as_leader(data, leader_epoch)
+
+    def append_stored(self, data: Buffer) -> Appended:
+        """Append batches of a leader, as `LogAppender.append_stored` does."""
+        return self.appender.append_stored(data)
+
+    async def read_patiently(
+        self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool
+    ) -> Buffer | FileSlice:
+        """Return batches, as `LogReader.read_patiently` does."""
+        return await self.reader.read_patiently(offset, bytes_max, upper_offset, at_least_one=at_least_one)
+
     async def flush(self) -> None:
         """Make all records appended before this call durable. Concurrent callers share one fsync.
 
@@ -233,6 +225,22 @@ class Log:
     async def retain(self, now_ms: int, high_watermark: int) -> None:
         """Delete the segments below `high_watermark` that retention or the log start offset allows to delete."""
         await self.shrinker.retain(now_ms, high_watermark)
+
+    def delete_records(self, offset: int) -> int:
+        """Raise the log start offset, as `LogShrinker.delete_records` does."""
+        return self.shrinker.delete_records(offset)
+
+    def take_deleted(self) -> list[str]:
+        """Return the files of segments that were dropped since the last call, as `LogShrinker.take_deleted` does."""
+        return self.shrinker.take_deleted()
+
+    async def truncate(self, offset: int) -> None:
+        """Drop the batch that holds `offset` and all later ones, as `LogShrinker.truncate` does."""
+        await self.shrinker.truncate(offset)
+
+    async def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Drop all records, as `LogShrinker.truncate_fully_and_start_at` does."""
+        await self.shrinker.truncate_fully_and_start_at(offset, log_start_offset)
 
     async def rename(self, directory: str) -> None:
         """Rename the log's directory and continue under the new name. If OSError is raised, nothing changed."""

@@ -56,7 +56,7 @@ def put(log: Log, pairs: Pairs, producer_id: int = -1) -> None:
     if producer_id >= 0:
         append_in_transaction(log, builder.build())
     else:
-        log.append(builder.build(), 0, NOW)
+        log.appender.append(builder.build(), 0, NOW)
 
 
 def end(log: Log, producer_id: int, *, commit: bool) -> None:
@@ -85,11 +85,11 @@ async def stored(log: Log, upper_offset: int | None = None) -> tuple[list[Batch]
 
     The log may be compacted during the read.
     """
-    upper = log.last_stable_offset(log.log_end_offset) if upper_offset is None else upper_offset
+    upper = log.reader.last_stable_offset(log.log_end_offset) if upper_offset is None else upper_offset
     found, committed, offset = [], [], log.log_start_offset
     while offset < upper:
         data = await log.read_patiently(offset, 300, upper, at_least_one=True)
-        aborted = await slowly(log.aborted_transactions, offset, data)
+        aborted = await slowly(log.reader.aborted_transactions, offset, data)
         if isinstance(data, FileSlice):
             data = await data.file.read(data.offset, data.size)
         if not data:

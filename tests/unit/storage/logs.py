@@ -42,7 +42,7 @@ def append_in_transaction(log: Log, data: bytes, leader_epoch: int = 0) -> Appen
     """Append a transactional batch that is verified."""
     one = Batch.read(data)
     shown = log.producers.begin_verification(one.producer_id, one.producer_epoch, one.base_sequence, NOW)
-    return log.append(data, leader_epoch, NOW, shown)
+    return log.appender.append(data, leader_epoch, NOW, shown)
 
 
 async def open_log(disk: Disk, config: LogConfig = SMALL, **options: Any) -> Log:
@@ -57,7 +57,7 @@ def filled(log: Log, count: int, **fields: Any) -> list[tuple[int, int]]:
     places = []
     for number in range(count):
         values = [b"%d" % number * (1 + number % 7)] * (1 + number % 3)
-        appended = log.append(batch(*values, timestamp=NOW + number, **fields), 0, NOW)
+        appended = log.appender.append(batch(*values, timestamp=NOW + number, **fields), 0, NOW)
         places.append((appended.base_offset, appended.last_offset))
     return places
 

@@ -48,7 +48,7 @@ async def with_transactions(disk: SystemDisk, producers: tuple[int, int] = (1, 2
     """
     log = await open_log(disk)
     for number in range(rounds):
-        log.append(batch(b"%d" % number, timestamp=NOW + number * 10), number // 8, NOW)
+        log.appender.append(batch(b"%d" % number, timestamp=NOW + number * 10), number // 8, NOW)
         for producer in producers:
             append_in_transaction(
                 log,
@@ -76,15 +76,15 @@ async def answers(log: Log) -> dict[str, object]:
         "bytes": await every_byte(log),
         "end": end,
         "epochs": log.epochs.entries,
-        "stable": log.last_stable_offset(end),
-        "youngest": await slowly(log.max_timestamp),
+        "stable": log.reader.last_stable_offset(end),
+        "youngest": await slowly(log.reader.max_timestamp),
     }
     for offset in range(0, end, 5):
         data = await log.read_patiently(offset, 500, end, at_least_one=True)
         assert next(batches(content(data))).last_offset >= offset
-        found[f"aborted {offset}"] = await slowly(log.aborted_transactions, offset, data)
+        found[f"aborted {offset}"] = await slowly(log.reader.aborted_transactions, offset, data)
     for timestamp in range(NOW - 5, NOW + 310, 7):
-        found[f"since {timestamp}"] = await slowly(log.offset_for_timestamp, timestamp, end)
+        found[f"since {timestamp}"] = await slowly(log.reader.offset_for_timestamp, timestamp, end)
     for producer in (1, 2):
         known = log.producers.get(producer)
         assert known is not None

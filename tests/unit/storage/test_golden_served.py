@@ -37,7 +37,7 @@ async def served(log: Log, upper_offset: int, *, committed: bool) -> list[tuple[
     offset = log.log_start_offset
     while offset < upper_offset:
         data = await log.read_patiently(offset, 1000, upper_offset, at_least_one=True)
-        aborted = await slowly(log.aborted_transactions, offset, data) if committed else []
+        aborted = await slowly(log.reader.aborted_transactions, offset, data) if committed else []
         for batch in batches(content(data), strict=True):
             void = batch.is_transactional and any(
                 one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset < one.last_offset
@@ -83,7 +83,7 @@ async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: st
                 everything["count"],
                 everything["crc"],
             ), topic
-            stable = log.last_stable_offset(end)
+            stable = log.reader.last_stable_offset(end)
             if stable == end:
                 found = await served(log, end, committed=True)
                 committed = levels["read_committed"]

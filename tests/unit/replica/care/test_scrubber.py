@@ -41,7 +41,7 @@ class ScrubbedDirectory:
             for number in range(BATCHES):
                 builder = BatchBuilder()
                 builder.append(None, b"%2d" % number * 20, timestamp=NOW)
-                log.append(builder.build(), 0, NOW)
+                log.appender.append(builder.build(), 0, NOW)
         await directory.close(high_watermarks={})
         directory = await self._opened()
         for index in range(count):

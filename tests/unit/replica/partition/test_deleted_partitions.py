@@ -44,7 +44,7 @@ async def test_the_deletion_of_a_topic_does_not_take_its_partition_offline(caplo
         assert log is not None
         try:
             with partition.errors():
-                await patiently(lambda: log.offset_for_timestamp(NOW_MS + 1, COUNT))
+                await patiently(lambda: log.reader.offset_for_timestamp(NOW_MS + 1, COUNT))
         except ApiError as absence:
             codes.append(absence.code)
 

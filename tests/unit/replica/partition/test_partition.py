@@ -24,7 +24,9 @@ from pykbroker.replica.partition.partition import Partition
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.checkpoints import RECOVERY_POINTS, decode_offsets
 from pykbroker.storage.files.errors import CorruptLog, Pending
+from pykbroker.storage.log.appender import LogAppender
 from pykbroker.storage.log.log import Log
+from pykbroker.storage.log.reader import LogReader
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.disk import Shortened
 from pykbroker.world.system_disk import SystemDisk, SystemFile
@@ -107,7 +109,7 @@ async def test_only_the_damaged_log_goes_offline_whatever_detects_the_damage(
         raise damage
 
     for name in ("offset_for_timestamp", "max_timestamp", "read"):
-        monkeypatch.setattr(partition.log, name, refuse)
+        monkeypatch.setattr(LogReader, name, refuse)
     for name in ("retain", "flush"):
         monkeypatch.setattr(Log, name, refuse_slowly)
     try:
@@ -138,16 +140,15 @@ async def test_only_the_damaged_log_goes_offline_whatever_detects_the_damage(
 async def test_a_batch_validated_off_the_event_loop_is_refused_if_its_topic_was_deleted(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert partition.log is not None
-    opened = partition.log.open_off_loop
+    opened = LogAppender.open_off_loop
 
-    async def delete_meanwhile(data: bytes, now_ms: int) -> object:
-        found = await opened(data, now_ms)
+    async def delete_meanwhile(appender: LogAppender, data: bytes, now_ms: int) -> object:
+        found = await opened(appender, data, now_ms)
         partition.resign(Following(3))
         await partition.directory.delete_logs([TopicPartition("t", 0)])
         return found
 
-    monkeypatch.setattr(partition.log, "open_off_loop", delete_meanwhile)
+    monkeypatch.setattr(LogAppender, "open_off_loop", delete_meanwhile)
     with pytest.raises(ApiError) as caught:
         await partition.append_off_loop(batch(), NOW)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -24,6 +24,7 @@ from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
 from pykbroker.sim.volume import Inode, Volume
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.log import Log
+from pykbroker.storage.log.reader import LogReader
 from pykbroker.storage.log.rewrite import WALKED_AT_ONCE_RECORDS_MAX
 from tests.unit.replica.host import IDS, NOW_MS, Host, is_named
 from tests.unit.storage.logs import batch, every_batch
@@ -489,16 +490,16 @@ async def test_a_failed_read_of_the_log_is_retried_a_few_times(
     await filled(partition, 10)
     log = partition.log
     assert log is not None
-    read, refusals = log.read, 0
+    read, refusals = LogReader.read, 0
 
-    def refused(*args: object, **kwargs: object) -> object:
+    def refused(reader: LogReader, *args: Any, **kwargs: Any) -> object:
         nonlocal refusals
-        if log is partition.log and refusals > 0:
+        if reader is log.reader and log is partition.log and refusals > 0:
             refusals -= 1
             raise OSError("it is removed by now")
-        return read(*args, **kwargs)  # type: ignore[arg-type]
+        return read(reader, *args, **kwargs)
 
-    monkeypatch.setattr(log, "read", refused)
+    monkeypatch.setattr(LogReader, "read", refused)
     refusals = moving.READ_TRIES_MAX
     async with under_way(host):
         await host.replicas.move(TopicPartition("t", 0), "two")

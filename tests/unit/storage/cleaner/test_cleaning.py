@@ -213,7 +213,7 @@ async def test_a_batch_larger_than_the_read_size_of_compaction_is_compacted(disk
         builder = BatchBuilder(codec)
         builder.append(b"large", value, timestamp=NOW)
         builder.append(b"small", b"1", timestamp=NOW)
-        log.append_opened(await log.open_off_loop(builder.build(), NOW), 0)
+        log.appender.append_opened(await log.appender.open_off_loop(builder.build(), NOW), 0)
     put(log, [(b"small", b"2" * 900_000)])
     before = await last_values(log)
     assert await clean(log)

@@ -55,7 +55,7 @@ async def test_a_log_is_visited_in_each_round_while_it_has_a_flush_ms(
 ) -> None:
     directory = await real_dir.open()
     log = await directory.create_log(KEY, TOPIC_ID, LogConfig())
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     await directory._chores.round()
     log.configure(replace(LogConfig(), flush_ms=5000))
     await directory._chores.round()
@@ -76,7 +76,7 @@ async def test_the_log_of_a_topic_that_is_created_again_waits_for_its_own_flush_
     directory, config = await real_dir.open(), replace(LogConfig(), flush_ms=5000)
     for number in range(2):
         log = await directory.create_log(KEY, TOPIC_ID, config)
-        log.append(batch(), 0, NOW)
+        log.appender.append(batch(), 0, NOW)
         await directory._chores.round()
         assert log.recovery_point == 0
         if not number:

@@ -54,7 +54,7 @@ async def recorded_run(lives: int) -> Recording[Known]:
         recording.note(known)
         log = await directory.create_log(KEY, topic_id, SMALL)
         for number in range(12 - 4 * life):
-            log.append(batch(b"%d" % number * 40), 0, NOW)
+            log.appender.append(batch(b"%d" % number * 40), 0, NOW)
         await directory.checkpoint_high_watermarks({KEY: log.log_end_offset})
         await directory.checkpoint()
         await log.flush()

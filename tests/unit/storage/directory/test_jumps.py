@@ -17,6 +17,7 @@ from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.checkpoints import CLEANED, EPOCHS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from pykbroker.storage.files.errors import LacksBegin
 from pykbroker.storage.log import flusher
+from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.log.log import Log
 from tests.unit.storage.logs import NOW, SMALL, append_in_transaction, batch, every_byte, marker, slowly
 from tests.unit.storage.real_directory import RealDirectory
@@ -43,7 +44,7 @@ async def long_log(directory: LogDirectory) -> Log:
         epoch = log.epochs.latest
         append_in_transaction(log, batch(b"t", producer_id=ABORTED, transactional=True, **fields), epoch)
         log.append_as_leader(marker(ABORTED, commit=False), epoch)
-        log.append(batch(b"old", producer_id=OLD, **fields), epoch, NOW)
+        log.appender.append(batch(b"old", producer_id=OLD, **fields), epoch, NOW)
     log.state.take_snapshot()  # as a start after a crash does
     log.delete_records(1)  # which a checkpoint has, since it is inside the first segment
     log.cleaned_offset = END - 10
@@ -84,9 +85,9 @@ async def state_of(log: Log) -> dict[str, object]:
             for one in log.producers.entries()
         },
         "aborted": await log.reader.aborted_between(start, end),
-        "stable": log.last_stable_offset(end),
-        "youngest": await slowly(log.max_timestamp),
-        "since": await slowly(log.offset_for_timestamp, NOW + 1005, end),
+        "stable": log.reader.last_stable_offset(end),
+        "youngest": await slowly(log.reader.max_timestamp),
+        "since": await slowly(log.reader.offset_for_timestamp, NOW + 1005, end),
         "cleaned": log.cleaned_offset,
     }
 
@@ -288,11 +289,11 @@ async def test_a_log_that_cannot_be_synced_now_stays_in_the_checkpoint(
     assert point > 0
     assert real_dir.offsets(LOG_STARTS) == {KEY: 1}
 
-    async def refuse(_: Log) -> None:
+    async def refuse(_: Flusher) -> None:
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as crowded:
-        crowded.setattr(Log, "sync_directory", refuse, raising=False)
+        crowded.setattr(Flusher, "sync_directory", refuse)
         await directory.checkpoint()
         assert real_dir.offsets(RECOVERY_POINTS) == {KEY: point}
         assert real_dir.offsets(LOG_STARTS) == {KEY: 1}

@@ -60,7 +60,7 @@ async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(real_
     await log.flush()
     point = log.log_end_offset
     await directory.checkpoint()
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     real_dir.crash()
     with next(real_dir.path.glob(f"topic-0/*{log.segments.active.base_offset}.log")).open("ab") as file:
         file.write(b"half a batch")
@@ -173,9 +173,9 @@ async def test_background_work_flushes_logs_removes_files_and_writes_checkpoints
     rolled = await directory.create_log(TopicPartition("rolled", 0), TOPIC_ID, SMALL)
     filled(rolled, 30)
     waits = await directory.create_log(TopicPartition("waits", 0), TOPIC_ID, replace(LogConfig(), flush_ms=5000))
-    waits.append(batch(producer_id=3, producer_epoch=0, base_sequence=0), 0, NOW)
+    waits.appender.append(batch(producer_id=3, producer_epoch=0, base_sequence=0), 0, NOW)
     never = await directory.create_log(TopicPartition("never", 0), TOPIC_ID, LogConfig())
-    never.append(batch(), 0, NOW)
+    never.appender.append(batch(), 0, NOW)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(directory.run)
         await trio.sleep(2)
@@ -294,7 +294,7 @@ async def test_deleting_a_partition_while_its_epochs_are_written_does_not_take_t
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
     directory = await real_dir.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     waiting, go = trio.Event(), trio.Event()
 
     async def slow(file: SystemFile) -> None:
@@ -367,8 +367,8 @@ async def test_background_work_continues_on_a_full_disk(
     other = await directory.create_log(TopicPartition("other", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))
     await directory.create_log(TopicPartition("old", 0), TOPIC_ID, SMALL)
     await directory.delete_logs([TopicPartition("old", 0)])
-    needs.append(batch(), 0, NOW)
-    other.append(batch(), 0, NOW)
+    needs.appender.append(batch(), 0, NOW)
+    other.appender.append(batch(), 0, NOW)
     written = SystemFile.append
 
     def full(file: SystemFile, data: bytes) -> int:
@@ -531,9 +531,9 @@ async def test_a_stray_partition_is_renamed_and_kept(real_dir: RealDirectory, ca
 async def test_a_log_that_ends_below_its_recovery_point_is_damaged_even_after_a_crash(real_dir: RealDirectory) -> None:
     directory = await real_dir.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
-    log.append(batch(b"a"), 0, NOW)
+    log.appender.append(batch(b"a"), 0, NOW)
     end_of_first = log.size_bytes
-    log.append(batch(b"b"), 0, NOW)
+    log.appender.append(batch(b"b"), 0, NOW)
     await log.flush()
     await directory.checkpoint()
     real_dir.crash()

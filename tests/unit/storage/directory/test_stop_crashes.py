@@ -54,7 +54,7 @@ async def recorded_run() -> Recording[Known]:
             log.become_leader(run)
             for number in range(count, count + appended):
                 sequence: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "base_sequence": number}
-                log.append(batch(b"%d" % number * 40, timestamp=NOW + number, **sequence), run, NOW)
+                log.appender.append(batch(b"%d" % number * 40, timestamp=NOW + number, **sequence), run, NOW)
         count += appended
         marks = {key: log.log_end_offset for key, log in directory.logs.items()}
         assert await directory.close(high_watermarks=marks) is None

@@ -23,7 +23,7 @@ async def flushed_log(directory: LogDirectory, *values: bytes) -> Log:
     log = await directory.create_log(KEY, TOPIC_ID, SMALL)
     log.become_leader(1)
     for _ in range(END):
-        log.append(batch(*values), 1, NOW)
+        log.appender.append(batch(*values), 1, NOW)
     await log.flush()
     await directory.checkpoint()
     return log
@@ -46,7 +46,7 @@ async def test_a_truncation_that_cannot_lower_a_checkpoint_leaves_the_log_as_it_
         with pytest.raises(OSError, match="No space left"):
             await directory.truncate_fully(KEY, 50, 50)
     log.become_leader(2)
-    log.append(batch(b"new"), 2, NOW)
+    log.appender.append(batch(b"new"), 2, NOW)
     await log.flush()
     assert log.recovery_point == log.log_end_offset == END + 1
     await directory.close(high_watermarks={KEY: END + 1})

@@ -39,7 +39,7 @@ async def failed(flushed: int) -> Volume:
         if number == flushed:
             await log.flush()
             await directory.checkpoint()
-        log.append(batch(b"%d" % number * 40), 0, NOW)
+        log.appender.append(batch(b"%d" % number * 40), 0, NOW)
     faults.sync_fails = 1.0
     with pytest.raises(OSError, match="Input/output error"):
         await log.flush()
@@ -79,7 +79,7 @@ async def test_the_file_that_notes_a_failed_fsync_stays_until_a_clean_shutdown()
 async def test_without_a_failed_fsync_a_start_rewrites_no_file() -> None:
     volume = Volume()
     log = await (await opened(disk := SimDisk(volume))).create_log(KEY, TOPIC_ID, SMALL)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     disk.release()
     directory = await opened(SimDisk(volume))
     calls: list[str] = []

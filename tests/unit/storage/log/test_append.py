@@ -46,7 +46,7 @@ from wire.stored.control import EndTxnMarker
 def refused(log: Log, data: Any) -> ErrorCode:
     end, size = log.log_end_offset, log.size_bytes
     with pytest.raises(ApiError) as refusal:
-        log.append(data, 0, NOW)
+        log.appender.append(data, 0, NOW)
     assert (log.log_end_offset, log.size_bytes) == (end, size)
     return refusal.value.code
 
@@ -59,7 +59,7 @@ def changed(data: bytes, **header: int) -> bytes:
 
 async def test_batches_get_the_next_offsets_and_the_leader_epoch_and_keep_their_checksum(disk: SystemDisk) -> None:
     log = await open_log(disk)
-    first, second = log.append(batch(b"a", b"b"), 3, NOW), log.append(batch(b"c"), 4, NOW)
+    first, second = log.appender.append(batch(b"a", b"b"), 3, NOW), log.appender.append(batch(b"c"), 4, NOW)
     assert (first.base_offset, first.last_offset, first.log_append_time_ms, first.duplicate) == (0, 1, -1, False)
     assert (second.base_offset, second.last_offset, log.log_end_offset) == (2, 2, 3)
     assert [(one.base_offset, one.leader_epoch) for one in await every_batch(log)] == [(0, 3), (2, 4)]
@@ -72,9 +72,9 @@ async def test_any_buffer_is_accepted_and_a_large_writable_one_is_patched_in_pla
     disk: SystemDisk, kind: Any, size: int
 ) -> None:
     log = await open_log(disk, LogConfig())
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     data = kind(batch(bytes(size)))
-    log.append(data, 7, NOW)
+    log.appender.append(data, 7, NOW)
     stored = (await every_batch(log))[1]
     assert (stored.base_offset, stored.leader_epoch) == (1, 7)
     patched = size > 10_000 and not memoryview(data).readonly
@@ -117,26 +117,26 @@ async def test_a_batch_larger_than_a_segment_is_refused(disk: SystemDisk) -> Non
 
 async def test_a_batch_at_the_limits_is_accepted(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(max_message_bytes=len(batch())))
-    log.append(batch(timestamp=NOW + 3_600_000), 0, NOW)
-    log.append(batch(timestamp=-1), 0, NOW)
-    log.append(batch() + batch()[:30], 0, NOW)  # A partial second batch is ignored.
+    log.appender.append(batch(timestamp=NOW + 3_600_000), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch() + batch()[:30], 0, NOW)  # A partial second batch is ignored.
     assert log.log_end_offset == 3
     assert refused(log, batch(b"valuee")) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 async def test_unknown_attribute_bits_are_stored_unchanged(disk: SystemDisk) -> None:
     log = await open_log(disk)
-    log.append(changed(batch(), attributes=0x4080), 0, NOW)
+    log.appender.append(changed(batch(), attributes=0x4080), 0, NOW)
     assert (await every_batch(log))[0].attributes == 0x4080
 
 
 async def test_a_duplicate_returns_the_offsets_and_the_time_of_the_first_append(disk: SystemDisk) -> None:
     log = await open_log(disk)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     sent = batch(b"a", b"b", timestamp=NOW - 7, producer_id=9, producer_epoch=0, base_sequence=0)
-    log.append(sent, 0, NOW)
+    log.appender.append(sent, 0, NOW)
     size = log.size_bytes
-    again = log.append(sent, 0, NOW)
+    again = log.appender.append(sent, 0, NOW)
     assert (again.base_offset, again.last_offset, again.log_append_time_ms, again.duplicate) == (1, 2, NOW - 7, True)
     assert (log.log_end_offset, log.size_bytes) == (3, size)
     gap = batch(producer_id=9, producer_epoch=0, base_sequence=3)
@@ -145,7 +145,7 @@ async def test_a_duplicate_returns_the_offsets_and_the_time_of_the_first_append(
 
 async def test_log_append_time_overrides_the_largest_timestamp_and_keeps_the_deltas(disk: SystemDisk) -> None:
     log = await open_log(disk, replace(SMALL, message_timestamp_type="LogAppendTime"))
-    appended = log.append(batch(b"a", b"b", timestamp=5, step=3), 0, NOW)
+    appended = log.appender.append(batch(b"a", b"b", timestamp=5, step=3), 0, NOW)
     assert appended.log_append_time_ms == NOW
     stored = (await every_batch(log))[0]
     assert (stored.is_log_append_time, stored.base_timestamp, stored.max_timestamp) == (True, 5, NOW)
@@ -157,7 +157,7 @@ async def test_compression_type_recompresses_a_batch_of_another_codec(disk: Syst
     log = await open_log(disk, LogConfig(compression_type=compression_type))
     for codec in Codec:
         data = batch(b"v" * 500, b"w", codec=codec, producer_id=3, producer_epoch=0, base_sequence=2 * codec)
-        log.append(data, 0, NOW)
+        log.appender.append(data, 0, NOW)
     stored = await every_batch(log)
     name = "none" if compression_type == "uncompressed" else compression_type
     assert {one.codec.name.lower() for one in stored} == {name}
@@ -167,20 +167,20 @@ async def test_compression_type_recompresses_a_batch_of_another_codec(disk: Syst
 
 async def test_a_compacted_topic_refuses_records_without_keys(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(cleanup_policy=("compact",)))
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     assert refused(log, batch(key=None)) is ErrorCode.INVALID_RECORD
 
 
 async def test_records_older_than_message_timestamp_before_max_ms_are_refused(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(message_timestamp_before_max_ms=1000))
-    log.append(batch(timestamp=NOW - 1000), 0, NOW)
+    log.appender.append(batch(timestamp=NOW - 1000), 0, NOW)
     assert refused(log, batch(b"a", b"b", timestamp=NOW, step=-1001)) is ErrorCode.INVALID_TIMESTAMP
 
 
 async def test_no_record_is_too_old_without_message_timestamp_before_max_ms(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(message_timestamp_before_max_ms=LONG_MAX))
     oldest = -(1 << 63)
-    assert log.append(batch(timestamp=oldest), 0, NOW).last_offset == 0
+    assert log.appender.append(batch(timestamp=oldest), 0, NOW).last_offset == 0
     log.configure(LogConfig(message_timestamp_before_max_ms=LONG_MAX - 1))
     assert refused(log, batch(timestamp=oldest)) is ErrorCode.INVALID_TIMESTAMP
 
@@ -193,7 +193,7 @@ async def test_records_are_validated_unless_validation_is_disabled(disk: SystemD
     log = await open_log(disk, LogConfig())
     assert refused(log, broken) is ErrorCode.INVALID_RECORD
     log.configure(LogConfig(validate_records=False))
-    assert log.append(broken, 0, NOW).last_offset == 1
+    assert log.appender.append(broken, 0, NOW).last_offset == 1
 
 
 WHOLE = Batch.read(batch(b"value" * 100))
@@ -223,7 +223,7 @@ async def test_compressed_records_that_kafka_cannot_read_are_refused_but_taken_f
     data = sealed(replace(WHOLE, attributes=int(codec)), payload)
     assert refused(log, data) == ErrorCode.INVALID_RECORD
     with pytest.raises(ApiError) as refusal:
-        await log.open_off_loop(data, NOW)
+        await log.appender.open_off_loop(data, NOW)
     assert refusal.value.code == ErrorCode.INVALID_RECORD
     log.append_stored(data)
     assert [one.payload for one in await every_batch(log)] == [payload]
@@ -234,8 +234,8 @@ async def test_compressed_records_that_kafka_cannot_read_are_refused_but_taken_f
 async def test_what_this_broker_compresses_may_be_produced(disk: SystemDisk, codec: Codec, level: int | None) -> None:
     log = await open_log(disk, LogConfig(validate_records=False))
     data = batch(*[b"value" * 1000] * 100, codec=codec, level=level)
-    log.append(data, 0, NOW)
-    log.append(Batch.read(data).buffer, 0, NOW)
+    log.appender.append(data, 0, NOW)
+    log.appender.append(Batch.read(data).buffer, 0, NOW)
     assert log.log_end_offset == 200
 
 
@@ -248,10 +248,10 @@ async def test_batches_of_many_blocks_are_checked_off_the_event_loop(
     data = sealed(replace(WHOLE, attributes=int(Codec.SNAPPY)), xerial.HEADER + blocks)
     if is_long:
         with pytest.raises(LongWork):
-            log.append(data, 0, NOW)
-        log.append_opened(await log.open_off_loop(data, NOW), 0)
+            log.appender.append(data, 0, NOW)
+        log.appender.append_opened(await log.appender.open_off_loop(data, NOW), 0)
     else:
-        log.append(data, 0, NOW)
+        log.appender.append(data, 0, NOW)
     assert log.log_end_offset == 1
 
 
@@ -270,7 +270,7 @@ async def test_the_largest_timestamp_is_computed_from_the_records(
         compress(codec, bytes(Batch.read(batch(b"a", b"b", timestamp=NOW, step=5)).payload)),
     )
     log = await open_log(disk, LogConfig(compression_type=compression_type))
-    log.append(lying, 0, NOW)
+    log.appender.append(lying, 0, NOW)
     (stored,) = await every_batch(log)
     assert (stored.max_timestamp, stored.base_timestamp, stored.crc_ok()) == (kept, NOW, True)
     assert [record.timestamp for record in records(stored, 1000)] == [NOW, NOW + 5]
@@ -278,7 +278,7 @@ async def test_the_largest_timestamp_is_computed_from_the_records(
 
 async def test_records_from_before_1970_have_no_largest_timestamp(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig())
-    log.append(batch(b"a", timestamp=-1000), 0, NOW)
+    log.appender.append(batch(b"a", timestamp=-1000), 0, NOW)
     (stored,) = await every_batch(log)
     assert stored.max_timestamp == -1
 
@@ -293,7 +293,7 @@ async def test_records_of_the_future_are_refused_whatever_the_batch_header_says(
     if refusal:
         assert refused(log, lying) is refusal
     else:
-        log.append(lying, 0, NOW)
+        log.appender.append(lying, 0, NOW)
 
 
 async def test_a_decompression_bomb_is_refused_and_large_batches_are_opened_off_the_event_loop(
@@ -302,17 +302,17 @@ async def test_a_decompression_bomb_is_refused_and_large_batches_are_opened_off_
     log = await open_log(disk, LogConfig(max_message_bytes=2_000_000))
     bomb = batch(bytes(16 * 2_000_000), codec=Codec.ZSTD)
     with pytest.raises(LongWork):
-        log.append(bomb, 0, NOW)
+        log.appender.append(bomb, 0, NOW)
     with pytest.raises(ApiError) as error:
-        await log.open_off_loop(bomb, NOW)
+        await log.appender.open_off_loop(bomb, NOW)
     assert error.value.code is ErrorCode.MESSAGE_TOO_LARGE
     large = batch(bytes(1_200_000))
     with pytest.raises(LongWork):
-        log.append(large, 0, NOW)
-    appended = log.append_opened(await log.open_off_loop(large, NOW), 2)
+        log.appender.append(large, 0, NOW)
+    appended = log.appender.append_opened(await log.appender.open_off_loop(large, NOW), 2)
     assert (appended.base_offset, log.log_end_offset) == (0, 1)
     with pytest.raises(ApiError):
-        await log.open_off_loop(large[:-1] + b"?", NOW)
+        await log.appender.open_off_loop(large[:-1] + b"?", NOW)
 
 
 def limits() -> list[Any]:
@@ -329,7 +329,7 @@ async def test_a_segment_rolls_at_each_limit(
 ) -> None:
     log = await open_log(disk, config)
     for timestamp in timestamps:
-        log.append(batch(timestamp=timestamp), 0, NOW)
+        log.appender.append(batch(timestamp=timestamp), 0, NOW)
     assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == bases
     assert len(await every_batch(log)) == len(timestamps)
 
@@ -337,14 +337,14 @@ async def test_a_segment_rolls_at_each_limit(
 async def test_jitter_makes_a_segment_roll_earlier(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(segment_ms=1000, segment_jitter_ms=500), jitter=lambda below: below - 1)
     for timestamp in (NOW, NOW + 501, NOW + 502):
-        log.append(batch(timestamp=timestamp), 0, NOW)
+        log.appender.append(batch(timestamp=timestamp), 0, NOW)
     assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == [0, 2]
 
 
 async def test_the_jitter_is_less_than_the_segment_time(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(segment_ms=1000, segment_jitter_ms=5000), jitter=lambda below: below - 1)
     for timestamp in (NOW, NOW + 1, NOW + 2):
-        log.append(batch(timestamp=timestamp), 0, NOW)
+        log.appender.append(batch(timestamp=timestamp), 0, NOW)
     assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == [0, 2]
 
 
@@ -354,18 +354,18 @@ async def test_a_changed_segment_ms_applies_to_the_active_segment(
     disk: SystemDisk, segment_ms: int, bases: list[int], reopened: bool
 ) -> None:
     log = await open_log(disk, config := LogConfig(segment_ms=1000))
-    log.append(batch(timestamp=NOW), 0, NOW)
+    log.appender.append(batch(timestamp=NOW), 0, NOW)
     if reopened:
         await log.close()
         log = await open_log(disk, config, clean=True)
     log.configure(replace(config, segment_ms=segment_ms))
-    log.append(batch(timestamp=NOW + 700 if segment_ms < 1000 else NOW + 2000), 0, NOW)
+    log.appender.append(batch(timestamp=NOW + 700 if segment_ms < 1000 else NOW + 2000), 0, NOW)
     assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == bases
 
 
 async def test_a_segment_rolls_before_its_relative_offsets_exceed_32_bits(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig())
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     far = bytearray(batch())
     pack_into(">q", far, 0, 2**31)
     log.append_stored(bytes(far))
@@ -388,9 +388,9 @@ async def test_an_append_to_a_full_disk_changes_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(system_disk, "pwrite", full)
         with pytest.raises(OSError, match="No space"):
-            log.append(batch(producer_id=5, producer_epoch=0, base_sequence=0), 0, NOW)
+            log.appender.append(batch(producer_id=5, producer_epoch=0, base_sequence=0), 0, NOW)
     assert [(one.base_offset, one.last_offset) for one in await every_batch(log)] == places
-    again = log.append(batch(producer_id=5, producer_epoch=0, base_sequence=0), 0, NOW)
+    again = log.appender.append(batch(producer_id=5, producer_epoch=0, base_sequence=0), 0, NOW)
     assert not again.duplicate
     await log.close()
     assert len(await every_batch(await open_log(disk))) == 4
@@ -439,7 +439,7 @@ async def test_append_stored_takes_over_producers_transactions_and_epochs(disk: 
     log = await open_log(disk)
     data = batch(base_offset=5, producer_id=4, producer_epoch=2, base_sequence=7, transactional=True, leader_epoch=3)
     log.append_stored(data + batch(base_offset=6, leader_epoch=4))
-    assert log.last_stable_offset(7) == 5
+    assert log.reader.last_stable_offset(7) == 5
     producer = log.producers.get(4)
     assert producer is not None
     assert (producer.epoch, producer.next_sequence, log.epochs.entries) == (2, 8, ((3, 5), (4, 6)))
@@ -457,21 +457,21 @@ async def test_markers_end_transactions_and_fence_old_epochs(disk: SystemDisk) -
     log = await open_log(disk)
     append_in_transaction(log, batch(producer_id=4, producer_epoch=2, base_sequence=0, transactional=True))
     append_in_transaction(log, batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True))
-    assert log.last_stable_offset(2) == 0
+    assert log.reader.last_stable_offset(2) == 0
     for fenced, code in [
         (Marker(4, 1, True, 0), ErrorCode.INVALID_PRODUCER_EPOCH),
         (Marker(4, 2, True, 0, 2), ErrorCode.INVALID_PRODUCER_EPOCH),
     ]:
         with pytest.raises(ApiError) as refusal:
-            log.append_marker(fenced, 0, NOW)
+            log.appender.append_marker(fenced, 0, NOW)
         assert refusal.value.code is code
-    assert log.append_marker(Marker(4, 3, True, 7, 2), 0, NOW).base_offset == 2
-    assert log.append_marker(Marker(5, 0, False, 7), 0, NOW).base_offset == 3
+    assert log.appender.append_marker(Marker(4, 3, True, 7, 2), 0, NOW).base_offset == 2
+    assert log.appender.append_marker(Marker(5, 0, False, 7), 0, NOW).base_offset == 3
     with pytest.raises(ApiError) as refusal:
-        log.append_marker(Marker(5, 0, False, 6), 0, NOW)
+        log.appender.append_marker(Marker(5, 0, False, 6), 0, NOW)
     assert refusal.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert log.last_stable_offset(4) == 4
-    found = log.aborted_transactions(0, log.read(0, 10_000, 4, at_least_one=True))
+    assert log.reader.last_stable_offset(4) == 4
+    found = log.reader.aborted_transactions(0, log.reader.read(0, 10_000, 4, at_least_one=True))
     assert [(one.producer_id, one.first_offset) for one in found] == [(5, 1)]
     stored = await every_batch(log)
     assert [(one.producer_id, one.producer_epoch, one.is_control) for one in stored] == [
@@ -489,10 +489,10 @@ async def test_markers_end_transactions_and_fence_old_epochs(disk: SystemDisk) -
 async def test_a_transaction_begins_only_after_it_is_verified(disk: SystemDisk) -> None:
     log = await open_log(disk)
     data = batch(producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
-    for append in (lambda: log.append(data, 0, NOW), lambda: log.append_as_leader(data, 0)):
+    for append in (lambda: log.appender.append(data, 0, NOW), lambda: log.append_as_leader(data, 0)):
         with pytest.raises(ApiError) as refusal:
             append()
         assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
     assert log.log_end_offset == 0
     shown = log.producers.begin_verification(4, 0, -1, NOW)
-    assert log.append_as_leader(data, 0, shown).base_offset == 0
+    assert log.appender.append_as_leader(data, 0, shown).base_offset == 0

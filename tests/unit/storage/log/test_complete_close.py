@@ -31,7 +31,7 @@ async def closed(disk: SystemDisk, count: int, *, idempotent: bool = False) -> L
         producer: dict[str, Any] = (
             {"producer_id": 1, "producer_epoch": 0, "base_sequence": number} if idempotent else {}
         )
-        log.append(batch(timestamp=NOW + number, **producer), 3, NOW)
+        log.appender.append(batch(timestamp=NOW + number, **producer), 3, NOW)
     await log.close(complete=True)
     return log
 
@@ -73,7 +73,7 @@ async def test_a_complete_close_of_an_unchanged_log_creates_no_file(
 
 async def test_a_log_that_grew_after_a_complete_close_gets_new_indexes(disk: SystemDisk) -> None:
     again = await reopened(disk, await closed(disk, COUNT, idempotent=True))
-    again.append(batch(timestamp=NOW + 100), 9, NOW)
+    again.appender.append(batch(timestamp=NOW + 100), 9, NOW)
     await again.close(complete=True)
     assert (await read_whole(disk, f"{DIRECTORY}/{TIMES}"))[-12:] == struct.pack(">qi", NOW + 100, COUNT)
     last = await reopened(disk, again)
@@ -110,7 +110,7 @@ async def test_a_close_on_a_full_disk_removes_the_older_indexes(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again = await reopened(disk, await closed(disk, COUNT))
-    again.append(batch(timestamp=NOW + 100), 3, NOW)
+    again.appender.append(batch(timestamp=NOW + 100), 3, NOW)
     opened = SystemDisk.open
 
     def full(self: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
@@ -124,7 +124,7 @@ async def test_a_close_on_a_full_disk_removes_the_older_indexes(
     monkeypatch.undo()
     last = await reopened(disk, again)
     assert last.log_end_offset == COUNT + 1
-    assert last.max_timestamp() == (NOW + 100, COUNT, 3)
+    assert last.reader.max_timestamp() == (NOW + 100, COUNT, 3)
 
 
 async def test_a_truncated_log_is_closed_with_the_aborted_transactions_that_it_still_has(disk: SystemDisk) -> None:

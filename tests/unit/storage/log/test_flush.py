@@ -55,13 +55,13 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.usefixtures("whole_epochs")
 async def test_only_the_first_flush_fsyncs_the_directory(disk: SystemDisk, syncs: Counter[str]) -> None:
     log = await open_log(disk)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     await log.flush()
     assert log.recovery_point == 1
     assert syncs[f"{0:020d}.log"] == syncs["root"] == 1
     assert syncs["leader-epoch-checkpoint.tmp"] == 1
     syncs.clear()
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     await log.flush()
     await log.flush()
     assert syncs == {f"{0:020d}.log": 1}
@@ -71,7 +71,7 @@ async def test_concurrent_flushes_share_an_fsync(disk: SystemDisk, syncs: Counte
     log = await open_log(disk)
 
     async def append_and_flush() -> None:
-        end = log.append(batch(), 0, NOW).last_offset
+        end = log.appender.append(batch(), 0, NOW).last_offset
         await log.flush()
         assert log.recovery_point > end
 
@@ -116,14 +116,14 @@ async def test_a_flush_is_a_barrier_unless_a_config_asks_for_durability(
     log = await open_log(disk, config)
     noting("sync")
     noting("barrier")
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     await log.flush()
     assert [name for name, kind in calls if kind == "log"] == ["sync" if asks else "barrier"]
 
 
 async def test_no_flush_succeeds_after_a_failed_fsync(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     log = await open_log(disk)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
 
     async def fail(_: SystemFile) -> None:
         await trio.lowlevel.checkpoint()
@@ -145,7 +145,7 @@ async def test_flushes_of_a_deleted_log_do_not_take_the_directory_offline(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     go, synced, codes = trio.Event(), [], []
 
     async def sync(file: SystemFile) -> None:
@@ -176,7 +176,7 @@ async def test_a_flush_that_fails_before_its_fsync_is_retried(
 ) -> None:
     """Without free descriptors neither the directory nor the leader epoch file can be opened; no record is lost."""
     log = await open_log(disk)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     opened = SystemDisk.open
 
     def epochs_refused(self: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
@@ -220,7 +220,7 @@ async def test_leader_epochs_may_change_while_their_file_is_written(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     sync, synced, asked, answered = SystemFile.sync, list[bytes](), trio.Event(), trio.Event()
 
     async def wait(file: SystemFile) -> None:
@@ -234,7 +234,7 @@ async def test_leader_epochs_may_change_while_their_file_is_written(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(log.flush)
         await asked.wait()
-        log.append(batch(), 7, NOW)
+        log.appender.append(batch(), 7, NOW)
         nursery.start_soon(log.flush)
         await wait_all_tasks_blocked()
         answered.set()
@@ -279,7 +279,7 @@ async def test_segments_may_be_deleted_and_truncated_during_a_flush(
         await log.retain(NOW, log.log_end_offset)
         await log.shrinker.truncate(log.log_end_offset - 5)
         go.set()
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     assert log.recovery_point < log.log_end_offset
     await log.flush()
     assert log.recovery_point == log.log_end_offset
@@ -297,7 +297,7 @@ async def test_closing_a_small_log_writes_only_its_log_file(disk: SystemDisk) ->
     assert disk.names(DIRECTORY) == [f"{0:020d}.log"]
     again = await open_log(disk, BIG, clean=True, recovery_point=log.log_end_offset)
     assert again.epochs.entries == log.epochs.entries
-    assert again.end_offset_for_epoch(0) == OffsetAndEpoch(log.log_end_offset, 0)
+    assert again.reader.end_offset_for_epoch(0) == OffsetAndEpoch(log.log_end_offset, 0)
 
 
 @pytest.mark.usefixtures("whole_epochs")
@@ -325,7 +325,7 @@ async def test_the_first_batch_writes_its_leader_epoch(disk: SystemDisk) -> None
     again = await open_log(disk, clean=True, recovery_point=end)
     again.become_leader(9)
     await again.flush()
-    again.append(batch(), 9, NOW)
+    again.appender.append(batch(), 9, NOW)
     await again.flush()
     assert await read_whole(disk, f"{DIRECTORY}/{EPOCHS}") == encode_epochs([(0, 0), (9, end)])
 
@@ -335,7 +335,7 @@ async def test_a_small_log_is_closed_without_leader_epochs_and_producer_snapshot
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, bytes_over: int, written: bool
 ) -> None:
     log = await open_log(disk, BIG)
-    log.append(batch(), 0, NOW)
+    log.appender.append(batch(), 0, NOW)
     for module in (flusher, recovery):
         monkeypatch.setattr(module, "REPLAYED_BYTES_MAX", log.size_bytes - bytes_over)
     await log.close()

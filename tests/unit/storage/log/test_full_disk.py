@@ -60,7 +60,9 @@ async def appended(volume: Volume, room: int) -> tuple[list[int], bool]:
         try:
             log = directory.logs.get(KEY) or await directory.create_log(KEY, TOPIC_ID, SMALL)
             acknowledged.append(
-                log.append(batch(b"%d" % number, producer_id=1, base_sequence=len(acknowledged)), 0, NOW).base_offset
+                log.appender.append(
+                    batch(b"%d" % number, producer_id=1, base_sequence=len(acknowledged)), 0, NOW
+                ).base_offset
             )
             if number % 7 == 0:
                 await log.flush()

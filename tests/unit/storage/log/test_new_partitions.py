@@ -53,7 +53,7 @@ async def test_leader_epochs_are_written_by_the_first_flush_of_a_large_log(
     log.become_leader(4)
     assert log.epochs.entries == ((4, 0),)
     assert not disk.exists(EPOCHS)
-    log.append(batch(), 4, NOW)
+    log.appender.append(batch(), 4, NOW)
     await log.flush()
     assert (tmp_path / EPOCHS).read_bytes() == b"0\n1\n4 0\n"
 
@@ -62,7 +62,7 @@ async def test_a_kill_before_the_first_flush_loses_no_leader_epoch(disk: SystemD
     log = await (await opened(disk)).create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     for epoch in (4, 7):
         log.become_leader(epoch)
-        log.append(batch(), epoch, NOW)
+        log.appender.append(batch(), epoch, NOW)
     entries = log.epochs.entries
     assert [epoch for epoch, _ in entries] == [4, 7]
     disk.unlock(".lock")

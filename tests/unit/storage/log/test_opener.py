@@ -82,8 +82,8 @@ async def test_the_logs_of_all_directories_share_one_opener(tmp_path: Path) -> N
                     TopicPartition("topic", index), bytes(16), LogConfig(validate_records=True)
                 )
                 with pytest.raises(LongWork):
-                    log.append(data, 0, NOW)
-                nursery.start_soon(log.open_off_loop, data, NOW)
+                    log.appender.append(data, 0, NOW)
+                nursery.start_soon(log.appender.open_off_loop, data, NOW)
         await wait_all_tasks_blocked()
         assert len(gate.begun) == OPENED_AT_ONCE_MAX
         for _ in range(2 * OPENED_AT_ONCE_MAX):

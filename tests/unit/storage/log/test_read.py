@@ -82,10 +82,10 @@ async def test_offsets_outside_of_the_log_are_refused(disk: SystemDisk) -> None:
     filled(log, 3)
     log.delete_records(2)
     end = log.log_end_offset
-    assert log.read(end, 1000, end, at_least_one=True) == b""
+    assert log.reader.read(end, 1000, end, at_least_one=True) == b""
     for offset in (-1, 0, 1, end + 1):
         with pytest.raises(ApiError) as refusal:
-            log.read(offset, 1000, end, at_least_one=True)
+            log.reader.read(offset, 1000, end, at_least_one=True)
         assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -94,15 +94,15 @@ async def test_the_newest_batches_are_read_from_memory(disk: SystemDisk, monkeyp
     places = filled(log, 2000)
     monkeypatch.delattr(SystemFile, "read_nowait")
     for first, last in places[-500:]:
-        data = log.read(first, 1, log.log_end_offset, at_least_one=True)
+        data = log.reader.read(first, 1, log.log_end_offset, at_least_one=True)
         assert [one.last_offset for one in batches(content(data))] == [last]
-        assert log.bytes_between(first, last + 1, 1) == len(data)
+        assert log.reader.bytes_between(first, last + 1, 1) == len(data)
 
 
 async def test_large_ranges_are_returned_as_file_slices(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig())
     for _ in range(10):
-        log.append(batch(bytes(20_000)), 0, NOW)
+        log.appender.append(batch(bytes(20_000)), 0, NOW)
     data = await log.read_patiently(0, 1 << 20, 10, at_least_one=True)
     assert isinstance(data, FileSlice)
     assert len(data) == log.size_bytes
@@ -113,7 +113,7 @@ async def test_a_read_waits_for_bytes_that_are_not_in_the_page_cache(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk, LogConfig())
-    log.append(batch(bytes(20_000)), 0, NOW)
+    log.appender.append(batch(bytes(20_000)), 0, NOW)
     cold, read = [True], SystemFile.read_nowait
 
     def read_nowait(file: SystemFile, offset: int, size: int) -> object:
@@ -129,7 +129,7 @@ async def test_a_read_waits_for_bytes_that_are_not_in_the_page_cache(
     monkeypatch.setattr(SystemFile, "read_nowait", read_nowait)
     monkeypatch.setattr(SystemFile, "read", read_patiently)
     with pytest.raises(NotCached):
-        log.read(0, 1, 1, at_least_one=True)
+        log.reader.read(0, 1, 1, at_least_one=True)
     assert len(await log.read_patiently(0, 1, 1, at_least_one=True)) == log.size_bytes
 
 

@@ -105,14 +105,14 @@ def no_collector() -> Iterator[None]:
 
 async def where_due(log: Log, data: Received) -> None:
     try:
-        log.append(memoryview(data), 0, NOW)
+        log.appender.append(memoryview(data), 0, NOW)
     except LongWork:
         await off_loop(log, data)
 
 
 async def off_loop(log: Log, data: Received) -> None:
-    opened = await log.open_off_loop(memoryview(data), NOW)
-    log.append_opened(opened, 0)
+    opened = await log.appender.open_off_loop(memoryview(data), NOW)
+    log.appender.append_opened(opened, 0)
 
 
 async def refusal(append: Callable[[Log, Received], object], log: Log, data: bytes) -> weakref.ref[Received]:

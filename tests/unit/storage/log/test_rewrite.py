@@ -49,7 +49,7 @@ def needs_thread(log: Log, data: bytes, config: LogConfig) -> bool:
     """Append a batch under these configs. Whether the event loop would be blocked."""
     log.configure(config)
     try:
-        log.append(data, 0, NOW)
+        log.appender.append(data, 0, NOW)
     except LongWork:
         return True
     except ApiError:

@@ -32,7 +32,7 @@ async def hourly(disk: SystemDisk, **config: object) -> Log:
     """Return a log of ten segments with one batch each, one hour apart. The newest batch has the timestamp NOW."""
     log = await open_log(disk, replace(SMALL, segment_bytes=len(batch()), retention_ms=-1, **config))
     for hour in range(9, -1, -1):
-        log.append(batch(timestamp=NOW - hour * HOUR), 0, NOW)
+        log.appender.append(batch(timestamp=NOW - hour * HOUR), 0, NOW)
     return log
 
 
@@ -58,7 +58,7 @@ async def test_retention_deletes_whole_segments_by_time_and_size(
     assert (log.log_start_offset, log.log_end_offset) == (start, 10)
     assert bases(disk)[0] == start
     assert [one.base_offset for one in await every_batch(log)] == list(range(start, 10))
-    assert log.append(batch(), 0, NOW).base_offset == 10
+    assert log.appender.append(batch(), 0, NOW).base_offset == 10
 
 
 async def test_retention_after_a_restart_reads_timestamps_from_the_time_indexes(disk: SystemDisk) -> None:
@@ -105,7 +105,7 @@ async def test_deleted_segments_are_renamed_first_and_removed_later(disk: System
 async def test_a_segment_without_timestamps_never_expires_by_age(disk: SystemDisk) -> None:
     log = await open_log(disk, replace(SMALL, segment_bytes=len(batch()), retention_ms=0))
     for _ in range(3):
-        log.append(batch(timestamp=-1), 0, NOW)
+        log.appender.append(batch(timestamp=-1), 0, NOW)
     await log.retain(NOW + HOUR, 3)
     assert log.log_start_offset == 0
 
@@ -124,7 +124,7 @@ async def test_deleted_records_are_unreadable_at_once_and_retention_deletes_thei
     with pytest.raises(ApiError):
         log.delete_records(11)
     log.configure(SMALL)
-    log.append(batch(b"a", b"b"), 3, NOW)
+    log.appender.append(batch(b"a", b"b"), 3, NOW)
     log.delete_records(11)
     assert log.flusher.listed_start == 11
     assert log.log_start_offset == 11
@@ -134,7 +134,9 @@ async def test_deleted_records_are_unreadable_at_once_and_retention_deletes_thei
 async def test_truncation_drops_the_batch_of_the_offset_and_all_later_batches(disk: SystemDisk, offset: int) -> None:
     log = await open_log(disk)
     for number in range(60):
-        log.append(batch(b"%d" % number, producer_id=4, producer_epoch=0, base_sequence=number), number // 20, NOW)
+        log.appender.append(
+            batch(b"%d" % number, producer_id=4, producer_epoch=0, base_sequence=number), number // 20, NOW
+        )
     await log.flush()
     await log.shrinker.truncate(offset)
     assert (log.log_end_offset, log.recovery_point) == (offset, offset)
@@ -142,7 +144,7 @@ async def test_truncation_drops_the_batch_of_the_offset_and_all_later_batches(di
     assert log.epochs.latest == (min(offset - 1, 59) // 20 if offset else -1)
     producer = log.producers.get(4)
     assert (producer.next_sequence if producer else 0) == offset
-    again = log.append(batch(b"x", producer_id=4, producer_epoch=0, base_sequence=offset), 5, NOW)
+    again = log.appender.append(batch(b"x", producer_id=4, producer_epoch=0, base_sequence=offset), 5, NOW)
     assert (again.base_offset, again.duplicate) == (offset, False)
     await log.close()
     log = await open_log(disk, clean=True)
@@ -163,8 +165,8 @@ async def test_truncation_restores_the_open_transactions_of_the_new_end(disk: Sy
         if number % 4 == 3:
             log.append_as_leader(marker(4, commit=False), 0)
     await log.shrinker.truncate(29)  # the offset of the marker
-    assert log.last_stable_offset(29) == 25
-    found = await slowly(log.aborted_transactions, 0, await log.read_patiently(0, 10_000, 29, at_least_one=True))
+    assert log.reader.last_stable_offset(29) == 25
+    found = await slowly(log.reader.aborted_transactions, 0, await log.read_patiently(0, 10_000, 29, at_least_one=True))
     assert [one.first_offset for one in found][:2] == [0, 5]
 
 
@@ -184,5 +186,5 @@ async def test_a_full_truncation_restarts_the_log_at_another_offset(disk: System
     filled(log, 40, producer_id=-1)
     await log.shrinker.truncate_fully_and_start_at(1000)
     assert (log.log_start_offset, log.log_end_offset, bases(disk)) == (1000, 1000, [1000])
-    assert log.append(batch(), 0, NOW).base_offset == 1000
+    assert log.appender.append(batch(), 0, NOW).base_offset == 1000
     assert len(await every_batch(log)) == 1

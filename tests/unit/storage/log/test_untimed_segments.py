@@ -60,9 +60,9 @@ async def append(machine: Machine, log: Log, way: str, timestamp: int) -> None:
     data = batch(timestamp=timestamp)
     match way:
         case "client":
-            log.append(data, 0, machine.now)
+            log.appender.append(data, 0, machine.now)
         case "thread":
-            log.append_opened(await log.open_off_loop(data, machine.now), 0)
+            log.appender.append_opened(await log.appender.open_off_loop(data, machine.now), 0)
         case "leader":
             log.append_as_leader(data, 0)
         case _:
@@ -96,42 +96,42 @@ async def test_batches_that_a_follower_appends_together_stay_in_an_old_empty_seg
 
 async def test_the_first_batch_decides_what_the_age_of_a_segment_is(machine: Machine) -> None:
     log = await machine.open(HOURLY)
-    log.append(batch(timestamp=-1), 0, NOW)
-    log.append(batch(timestamp=NOW + HOUR), 0, NOW + HOUR)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=NOW + HOUR), 0, NOW + HOUR)
     assert machine.bases() == [0]
     machine.now += HOUR + 1
-    log.append(batch(timestamp=NOW), 0, NOW)
-    log.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=NOW), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
     machine.now += HOUR + 1
-    log.append(batch(timestamp=-1), 0, NOW)
-    log.append(batch(timestamp=NOW + HOUR), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=NOW + HOUR), 0, NOW)
     assert machine.bases() == [0, 2]
-    log.append(batch(timestamp=NOW + HOUR + 1), 0, NOW + HOUR)
+    log.appender.append(batch(timestamp=NOW + HOUR + 1), 0, NOW + HOUR)
     assert machine.bases() == [0, 2, 6]
 
 
 async def test_a_restart_and_another_segment_ms_apply_to_the_open_segment(machine: Machine) -> None:
     log = await machine.open(HOURLY)
-    log.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
     await log.close()
     machine.now += HOUR
     log = await machine.open(HOURLY, clean=True)
     machine.now += HOUR
-    log.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
     assert machine.bases() == [0]
     log.configure(replace(HOURLY, segment_ms=HOUR - 1))
-    log.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
     assert machine.bases() == [0, 2]
 
 
 async def test_jitter_makes_an_untimed_segment_roll_earlier(machine: Machine) -> None:
     log = await machine.open(replace(HOURLY, segment_jitter_ms=1000), jitter=lambda below: 10)
-    log.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
     machine.now += HOUR - 10
-    log.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
     assert machine.bases() == [0]
     machine.now += 1
-    log.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
     assert machine.bases() == [0, 2]
 
 
@@ -140,7 +140,7 @@ async def hourly(machine: Machine, config: LogConfig, timestamps: list[int]) -> 
     log = await machine.open(replace(config, segment_bytes=len(batch())))
     for number, timestamp in enumerate(timestamps):
         machine.now += HOUR if number else 0
-        log.append(batch(timestamp=timestamp), 0, machine.now)
+        log.appender.append(batch(timestamp=timestamp), 0, machine.now)
     return log
 
 

@@ -61,7 +61,7 @@ async def opened(volume: Volume, *, clean: bool = False, recovery_point: int = 0
 
 def grow(log: Log, count: int) -> None:
     for _ in range(count):
-        log.append(batch(b"x" * 20, timestamp=NOW), 0, NOW)
+        log.appender.append(batch(b"x" * 20, timestamp=NOW), 0, NOW)
 
 
 async def closed(count: int) -> Volume:

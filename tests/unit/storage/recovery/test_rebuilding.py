@@ -113,7 +113,7 @@ async def test_a_directory_in_place_of_a_file_that_can_be_rebuilt_is_ignored(dis
 async def test_leader_epochs_are_rebuilt_from_the_active_segment_too(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
-    log.append(batch(), 7, NOW)
+    log.appender.append(batch(), 7, NOW)
     await log.close()
     disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
     log = await open_log(disk, clean=True)
@@ -140,19 +140,19 @@ async def test_duplicates_of_a_producers_last_five_batches_are_detected_after_a_
     at = -1
     while log.segments.count < 3:
         at += 1
-        log.append(sent[at], 0, NOW)
+        log.appender.append(sent[at], 0, NOW)
     if clean:
         await log.close()
     else:
         await log.flush()
     log = await open_log(disk, clean=clean, recovery_point=log.log_end_offset)
     for again in range(at - 4, at + 1):
-        appended = log.append(sent[again], 0, NOW)
+        appended = log.appender.append(sent[again], 0, NOW)
         assert (appended.base_offset, appended.duplicate) == (again, True)
     with pytest.raises(ApiError) as refused:
-        log.append(sent[at - 5], 0, NOW)
+        log.appender.append(sent[at - 5], 0, NOW)
     assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert not log.append(sent[at + 1], 0, NOW).duplicate
+    assert not log.appender.append(sent[at + 1], 0, NOW).duplicate
 
 
 async def test_a_log_that_ends_below_its_log_start_offset_is_emptied(disk: SystemDisk) -> None:
@@ -160,7 +160,7 @@ async def test_a_log_that_ends_below_its_log_start_offset_is_emptied(disk: Syste
     filled(log, 3)
     log = await open_log(disk, log_start_offset=100)
     assert (log.log_start_offset, log.log_end_offset) == (100, 100)
-    assert log.append(batch(), 0, NOW).base_offset == 100
+    assert log.appender.append(batch(), 0, NOW).base_offset == 100
 
 
 async def test_interrupted_swaps_and_deletions_are_completed_or_undone(disk: SystemDisk) -> None:

@@ -72,7 +72,7 @@ async def test_a_torn_tail_is_truncated_and_fsynced_records_stay(disk: SystemDis
         found = await every_byte(log)
         assert found.startswith(synced)
         assert covered(whole).startswith(covered(found))
-        assert log.append(batch(b"next"), 0, NOW).base_offset == log.log_end_offset - 1
+        assert log.appender.append(batch(b"next"), 0, NOW).base_offset == log.log_end_offset - 1
         log.abandon()
 
 
@@ -233,7 +233,7 @@ async def with_two_epochs(disk: SystemDisk) -> Log:
     for number in range(40):
         if number == 30:
             log.become_leader(3)
-        log.append(batch(b"%d" % number), log.epochs.latest, NOW)
+        log.appender.append(batch(b"%d" % number), log.epochs.latest, NOW)
     return log
 
 
@@ -259,7 +259,7 @@ async def test_epochs_that_start_above_the_log_start_offset_are_completed_from_t
     """Epochs were removed for deleted records, and the power failed before the log start offset was checkpointed."""
     log = await open_log(disk)
     for number in range(60):
-        log.append(batch(b"%d" % number), number // 20, NOW)
+        log.appender.append(batch(b"%d" % number), number // 20, NOW)
     log.delete_records(30)
     await log.close()
     log = await open_log(disk, clean=clean, recovery_point=60 if clean else 50)
@@ -271,7 +271,7 @@ async def test_a_producer_snapshot_below_the_log_start_is_ignored(disk: SystemDi
     """The records in between are unknown. Forgetting a producer is better than refusing its next batch."""
     log = await open_log(disk)
     for number in range(60):
-        log.append(
+        log.appender.append(
             batch(b"%d" % number, producer_id=1 + number // 20, producer_epoch=0, base_sequence=number % 20), 0, NOW
         )
     await log.close()
@@ -296,13 +296,13 @@ async def test_a_flipped_bit_in_a_marker_is_detected(disk: SystemDisk, snapshot:
     append_in_transaction(log, batch(b"t", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     begin = log.size_bytes
     log.append_as_leader(marker(1, commit=False), 0)
-    stable = log.last_stable_offset(2)
+    stable = log.reader.last_stable_offset(2)
     await log.close()
     files, name = contents(disk), f"{0:020d}.log"
 
     async def opened_and_asked(recovery_point: int) -> None:
         log = await open_log(disk, ONE_SEGMENT, clean=True, recovery_point=recovery_point)
-        await slowly(log.aborted_transactions, 0, files[name])
+        await slowly(log.reader.aborted_transactions, 0, files[name])
 
     for at in range(begin + HEADER_BYTES, len(files[name])):
         for bit in range(8):
@@ -346,9 +346,9 @@ async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, m
     monkeypatch.setattr(SealedSegment, "position_of", closing)
     log = await open_log(disk, clean=True)
     data = await log.read_patiently(0, 500, log.log_end_offset, at_least_one=True)
-    assert await slowly(log.aborted_transactions, 0, data) == expected
+    assert await slowly(log.reader.aborted_transactions, 0, data) == expected
     left.append(True)
-    assert await slowly(log.offset_for_timestamp, NOW, log.log_end_offset)
+    assert await slowly(log.reader.offset_for_timestamp, NOW, log.log_end_offset)
 
 
 async def test_a_read_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> None:
@@ -366,5 +366,5 @@ async def test_a_read_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> N
 def attempted(log: Log, offset: int) -> NotCached:
     """Return the error of a read that must wait for the disk."""
     with pytest.raises(NotCached) as missing:
-        log.read(offset, 100, log.log_end_offset, at_least_one=True)
+        log.reader.read(offset, 100, log.log_end_offset, at_least_one=True)
     return missing.value

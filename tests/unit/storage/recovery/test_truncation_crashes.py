@@ -45,7 +45,7 @@ async def recorded_run(cut: int, begin: int | None = None) -> Recording[Known]:
     known = Known((before,))
     recording.note(known)
     for number in range(OLD):
-        log.append(batch(b"old %2d" % number), 0, NOW)
+        log.appender.append(batch(b"old %2d" % number), 0, NOW)
     await log.flush()
     assert await every_byte(log) == before
     await directory.checkpoint()
@@ -65,7 +65,7 @@ async def recorded_run(cut: int, begin: int | None = None) -> Recording[Known]:
     known = replace(known, contents=(after,))
     recording.note(known)
     for number in range(cut, cut + NEW):
-        log.append(batch(b"new %2d" % number), 1, NOW)
+        log.appender.append(batch(b"new %2d" % number), 1, NOW)
     await log.flush()
     assert await every_byte(log) == after
     recording.note(replace(known, durable=after))
@@ -107,7 +107,7 @@ async def test_records_after_a_torn_batch_do_not_reappear_after_later_ones(seed:
     disk = SimDisk(Volume())
     log = await open_log(disk)
     for number in range(OLD):
-        log.append(batch(b"old %2d" % number), 0, NOW)
+        log.appender.append(batch(b"old %2d" % number), 0, NOW)
     second = log.segments.sealed[1]
     second.file.truncate(second.size - 10)
     recording = Recording(b"", after_power_loss(disk.volume, Random(0), ALL_KEPT))
@@ -119,7 +119,7 @@ async def test_records_after_a_torn_batch_do_not_reappear_after_later_ones(seed:
         stored = batch(b"new %2d" % number)
         written += number.to_bytes(8, "big") + stored[8:12] + (1).to_bytes(4, "big") + stored[16:]
         recording.note(written)
-        log.append(stored, 1, NOW)
+        log.appender.append(stored, 1, NOW)
     assert second.next_offset in {one.base_offset for one in log.segments.every()}
     for ending in recording.endings(10, seed):
         again = await open_log(SimDisk(ending.volume))

@@ -79,11 +79,11 @@ async def test_reads_skip_empty_segments_without_loading_them(loads: list[Sealed
     _, committed = await stored(log)
     assert [one.key for one in committed if one.offset < log.cleaned_offset] == [b"first", *KEYS]
     assert await log.read_patiently(1, 100, log.log_end_offset, at_least_one=True)
-    assert (await slowly(log.offset_for_timestamp, NOW, log.log_end_offset)).offset == 0
-    assert (await slowly(log.max_timestamp)).timestamp == NOW
-    assert await slowly(log.offset_for_timestamp, NOW + 1, log.log_end_offset) is None
-    assert [one.first_offset for one in await log.aborted_between(0, log.log_end_offset)] == [1]
-    await log.scrub(unpaced)
+    assert (await slowly(log.reader.offset_for_timestamp, NOW, log.log_end_offset)).offset == 0
+    assert (await slowly(log.reader.max_timestamp)).timestamp == NOW
+    assert await slowly(log.reader.offset_for_timestamp, NOW + 1, log.log_end_offset) is None
+    assert [one.first_offset for one in await log.reader.aborted_between(0, log.log_end_offset)] == [1]
+    await log.reader.scrub(unpaced)
     assert {one for one in loads if not one.size} == set()
 
 

@@ -49,7 +49,7 @@ async def test_offset_for_timestamp_finds_the_first_record(disk: SystemDisk, reo
     for number in range(60):
         timestamp = NOW + (number * 10 if order == "rising" else rng.randrange(600))
         data = batch(*[b"v"] * (1 + number % 3), timestamp=timestamp, step=3, codec=Codec(number % 5))
-        log.append(data, number // 9, NOW)
+        log.appender.append(data, number // 9, NOW)
     if reopened:
         await log.close()
         log = await open_log(disk, clean=True)
@@ -61,40 +61,40 @@ async def test_offset_for_timestamp_finds_the_first_record(disk: SystemDisk, reo
     end = log.log_end_offset
     for timestamp in range(NOW - 2, NOW + 620, 3):
         expected = next((TimestampOffset(*one) for one in model if one[0] >= timestamp), None)
-        assert await slowly(log.offset_for_timestamp, timestamp, end) == expected
+        assert await slowly(log.reader.offset_for_timestamp, timestamp, end) == expected
     largest = max(model, key=lambda one: one[0])
-    assert await slowly(log.max_timestamp) == TimestampOffset(*largest)
+    assert await slowly(log.reader.max_timestamp) == TimestampOffset(*largest)
     log.delete_records(largest[1] + 1)
-    assert await slowly(log.offset_for_timestamp, NOW, end) == next(
+    assert await slowly(log.reader.offset_for_timestamp, NOW, end) == next(
         (TimestampOffset(*one) for one in model if one[1] > largest[1]), None
     )
 
 
 async def test_offset_for_timestamp_ignores_uncommitted_records(disk: SystemDisk) -> None:
     log = await open_log(disk)
-    log.append(batch(timestamp=NOW), 0, NOW)
-    assert log.offset_for_timestamp(NOW, 0) is None
-    assert log.offset_for_timestamp(NOW, 1) == (NOW, 0, 0)
+    log.appender.append(batch(timestamp=NOW), 0, NOW)
+    assert log.reader.offset_for_timestamp(NOW, 0) is None
+    assert log.reader.offset_for_timestamp(NOW, 1) == (NOW, 0, 0)
 
 
 async def test_an_empty_log_has_no_timestamps(disk: SystemDisk) -> None:
     log = await open_log(disk)
-    assert log.max_timestamp() is None
-    assert log.offset_for_timestamp(0, 0) is None
+    assert log.reader.max_timestamp() is None
+    assert log.reader.offset_for_timestamp(0, 0) is None
 
 
 async def test_a_record_without_a_timestamp_is_the_youngest_of_a_log_that_has_no_later_one(disk: SystemDisk) -> None:
     """Kafka 4.3.1 answers so."""
     log = await open_log(disk)
-    log.append(batch(timestamp=-5000), 0, NOW)
-    assert log.max_timestamp() is None
-    log.append(batch(timestamp=-1), 0, NOW)
-    log.append(batch(timestamp=-1), 0, NOW)
-    assert log.max_timestamp() == (-1, 1, 0)
-    assert log.offset_for_timestamp(0, 9) is None
-    log.append(batch(timestamp=0), 0, NOW)
-    log.append(batch(timestamp=-1), 0, NOW)
-    assert log.max_timestamp() == (0, 3, 0)
+    log.appender.append(batch(timestamp=-5000), 0, NOW)
+    assert log.reader.max_timestamp() is None
+    log.appender.append(batch(timestamp=-1), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
+    assert log.reader.max_timestamp() == (-1, 1, 0)
+    assert log.reader.offset_for_timestamp(0, 9) is None
+    log.appender.append(batch(timestamp=0), 0, NOW)
+    log.appender.append(batch(timestamp=-1), 0, NOW)
+    assert log.reader.max_timestamp() == (0, 3, 0)
 
 
 def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
@@ -120,7 +120,7 @@ async def test_a_timestamp_in_a_batch_that_cannot_be_decompressed_finds_the_star
     continue.
     """
     log = await open_log(disk, LogConfig(max_message_bytes=1 << 16, validate_records=False))
-    log.append(batch(timestamp=NOW), 0, NOW)
+    log.appender.append(batch(timestamp=NOW), 0, NOW)
     payload, count = {
         "garbage": (
             b"\x28\xb5\x2f\xfd\0\x58" + (20 << 3 | 2 << 1 | 1).to_bytes(3, "little") + b"no zstd block at all",
@@ -131,10 +131,10 @@ async def test_a_timestamp_in_a_batch_that_cannot_be_decompressed_finds_the_star
         "too many": (compress(Codec.ZSTD, record(0, 0) * RECORDS_MAX + record(0, 1000)), RECORDS_MAX + 1),
         "liar": (compress(Codec.ZSTD, record(0, 0) + record(1, 0)), 2),
     }[bad]
-    log.append(claiming(payload, Codec.ZSTD, count), 0, NOW)
+    log.appender.append(claiming(payload, Codec.ZSTD, count), 0, NOW)
     end = log.log_end_offset
-    assert await slowly(log.offset_for_timestamp, NOW + 1, end) == (NOW + 1000, 1, 0)
-    assert await slowly(log.max_timestamp) == (NOW + 1000, 1, 0)
+    assert await slowly(log.reader.offset_for_timestamp, NOW + 1, end) == (NOW + 1000, 1, 0)
+    assert await slowly(log.reader.max_timestamp) == (NOW + 1000, 1, 0)
 
 
 async def test_a_truncated_batch_is_corrupt_log(disk: SystemDisk) -> None:
@@ -148,7 +148,7 @@ async def test_a_truncated_batch_is_corrupt_log(disk: SystemDisk) -> None:
         position = following
     segment.file.write_over(position + 8, (segment.size - position).to_bytes(4, "big"))
     with pytest.raises(CorruptLog, match=f"segment 0: at byte {position}: "):
-        await slowly(log.offset_for_timestamp, segment.max_timestamp, log.log_end_offset)
+        await slowly(log.reader.offset_for_timestamp, segment.max_timestamp, log.log_end_offset)
 
 
 async def test_large_and_compressed_batches_are_decompressed_once_and_off_the_event_loop(disk: SystemDisk) -> None:
@@ -161,27 +161,27 @@ async def test_large_and_compressed_batches_are_decompressed_once_and_off_the_ev
 
     disk.make_directory(DIRECTORY)
     log = await Log.open(disk, DIRECTORY, LogConfig(), off_loop=Counting())
-    log.append(batch(bytes(20_000), b"", timestamp=NOW, step=10), 0, NOW)
-    log.append(batch(b"", b"", timestamp=NOW + 20, step=10, codec=Codec.LZ4), 0, NOW)
+    log.appender.append(batch(bytes(20_000), b"", timestamp=NOW, step=10), 0, NOW)
+    log.appender.append(batch(b"", b"", timestamp=NOW + 20, step=10, codec=Codec.LZ4), 0, NOW)
     for timestamp, offset in ((NOW + 5, 1), (NOW + 25, 3)):
         opened.clear()
         with pytest.raises(NotCached):
-            log.offset_for_timestamp(timestamp, 4)
+            log.reader.offset_for_timestamp(timestamp, 4)
         assert not opened
-        found = await slowly(log.offset_for_timestamp, timestamp, 4)
+        found = await slowly(log.reader.offset_for_timestamp, timestamp, 4)
         assert found is not None
         assert found[1] == offset
-        assert await slowly(log.offset_for_timestamp, timestamp, 4) is not None
+        assert await slowly(log.reader.offset_for_timestamp, timestamp, 4) is not None
         assert len(opened) == 1
 
 
 async def test_the_end_offset_for_an_epoch_is_the_same_as_in_kafka(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.become_leader(1)
-    log.append(batch(b"a", b"b"), 1, NOW)
+    log.appender.append(batch(b"a", b"b"), 1, NOW)
     log.become_leader(4)
-    log.append(batch(b"c"), 4, NOW)
-    ends = [log.end_offset_for_epoch(epoch) for epoch in (0, 1, 3, 4, 5)]
+    log.appender.append(batch(b"c"), 4, NOW)
+    ends = [log.reader.end_offset_for_epoch(epoch) for epoch in (0, 1, 3, 4, 5)]
     assert [(end.epoch, end.offset) for end in ends] == [(0, 0), (1, 2), (1, 2), (4, 3), (-1, -1)]
 
 
@@ -207,15 +207,15 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
             sequences[producer] += 1
             begun.add(producer)
         else:
-            log.append(batch(b"plain"), 0, NOW)
+            log.appender.append(batch(b"plain"), 0, NOW)
     if config.get("reopened"):
         await log.close()
         log = await open_log(disk, clean=True)
     offset, found = 0, []
-    upper = log.last_stable_offset(log.log_end_offset)
+    upper = log.reader.last_stable_offset(log.log_end_offset)
     while offset < upper:
         data = await log.read_patiently(offset, rng.randrange(100, 2000), upper, at_least_one=True)
-        found.append((offset, await slowly(log.aborted_transactions, offset, data)))
+        found.append((offset, await slowly(log.reader.aborted_transactions, offset, data)))
         offset = list(batches(content(data)))[-1].last_offset + 1
     return found
 
@@ -236,7 +236,7 @@ async def test_a_read_returns_exactly_the_aborted_transactions_among_its_records
         elif one.is_transactional:
             open_since.setdefault(one.producer_id, one.base_offset)
             data.setdefault(one.producer_id, []).append(one.base_offset)
-    ends = [offset for offset, _ in pieces[1:]] + [log.last_stable_offset(log.log_end_offset)]
+    ends = [offset for offset, _ in pieces[1:]] + [log.reader.last_stable_offset(log.log_end_offset)]
     for (offset, aborted), end in zip(pieces, ends, strict=True):
         skipped = {
             at
@@ -260,14 +260,14 @@ async def test_file_slices_are_searched_for_transactions_only_if_they_contain_an
         log, batch(bytes(50_000), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     )
     log.append_as_leader(marker(1, commit=False), 0)
-    log.append(batch(bytes(50_000)), 0, NOW)
+    log.appender.append(batch(bytes(50_000)), 0, NOW)
     data = await log.read_patiently(0, 1 << 20, 3, at_least_one=True)
     assert isinstance(data, FileSlice)
-    assert await slowly(log.aborted_transactions, 0, data) == [AbortedTransaction(1, 0, 1, 2)]
+    assert await slowly(log.reader.aborted_transactions, 0, data) == [AbortedTransaction(1, 0, 1, 2)]
     await log.close()
     log = await open_log(disk, clean=True)
     plain = await log.read_patiently(2, 10, 3, at_least_one=True)
-    assert log.aborted_transactions(2, plain) == []
+    assert log.reader.aborted_transactions(2, plain) == []
     data = await log.read_patiently(0, 1 << 20, 3, at_least_one=True)
     with pytest.raises(NotCached):
-        log.aborted_transactions(0, data)
+        log.reader.aborted_transactions(0, data)
