@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import datetime
 
@@ -126,3 +127,12 @@ def time(text: str, refusal: str = "not a time") -> datetime:
 def milliseconds(time: datetime) -> int:
     """Return the ms since 1970."""
     return round(time.timestamp() * 1000)
+
+
+def descriptor(text: str) -> int:
+    """Parse the number of a descriptor that this process has inherited."""
+    try:
+        os.fstat(int(text))
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(f"{text!r} is no open file descriptor") from None
+    return int(text)

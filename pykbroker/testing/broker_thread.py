@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from pykbroker.processes.messages import Announcement
 from pykbroker.testing.options import BrokerOptions, late_start
 from pykbroker.testing.real_clock import RealClock, in_real_time
 
@@ -26,15 +27,13 @@ class BrokerThread:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._thread: threading.Thread | None = None
-        self.controller_port: int | None = None
-        """The port of the controller's listener, if this broker is a controller for other nodes."""
         self._token: trio.lowlevel.TrioToken | None = None
         self._stop: trio.Event
         self._step = ""
         """The step of the start that is in progress, for the error of a late start."""
 
-    def start(self, options: BrokerOptions) -> int:
-        """Start the broker and return its port. StartError: it cannot start, or not in time, and why."""
+    def start(self, options: BrokerOptions) -> Announcement:
+        """Start the broker and wait until it serves. StartError: it cannot start, or not in time, and why."""
         started: Future[Serving] = Future()
         self._token, self._is_abandoned, self._step = None, False, "its thread"
         arguments = (options, started)
@@ -44,12 +43,10 @@ class BrokerThread:
             wait([started], options.start_timeout)
             if not started.done():
                 raise late_start(options, "the broker", self._step)
-            serving = started.result()
+            return Announcement.of(started.result())
         except BaseException:
             self._abandon()
             raise
-        self.controller_port = next((address.port for address in serving.controller_listeners.values()), None)
-        return serving.port
 
     def stop(self) -> None:
         """Stop the broker in order and wait for it. A second call does nothing."""

@@ -14,18 +14,18 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, BinaryIO
 
 from pykbroker.core.errors import StartError
+from pykbroker.processes.messages import Message, StartRefused, Stopped, tell
 from pykbroker.testing.broker_thread import BrokerThread
 from pykbroker.testing.options import BrokerOptions
-from pykbroker.world.temporary import remove_tree
+from pykbroker.world.temporary import remove_orphan, remove_tree
 
 PARENT_CHECK_S = 0.5
 
 
-def main(directory: str, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+def main(directory: str, incoming: BinaryIO, outgoing: int) -> None:
     """Start and stop a broker as the parent orders, until the parent has ended or orders the end.
 
     A temporary data directory is then removed: a parent that was killed could not remove it.
@@ -34,23 +34,19 @@ def main(directory: str, incoming: BinaryIO, outgoing: BinaryIO) -> None:
     importlib.import_module("pykbroker.broker")  # before the first order: the brokers of a cluster import it at once
     broker, is_temporary, is_member = BrokerThread(directory), False, False
     for order in orders(incoming):
-        answer: dict[str, Any] = {}
+        answer: Message = Stopped()
         if "start" in order:
             options = BrokerOptions(**order["start"])
             is_temporary, is_member = options.data_dir is None, options.has_other_nodes
             try:
-                answer["port"] = broker.start(options)
-                answer["controller_port"] = broker.controller_port
+                answer = broker.start(options)
             except StartError as error:
-                answer["error"] = str(error)
+                answer = StartRefused(str(error))
         else:
             broker.stop()
-        outgoing.write(json.dumps(answer).encode() + b"\n")
-        outgoing.flush()
+        tell(outgoing, answer)
     if is_temporary and is_member:  # an orderly stop would wait for a controller that has ended, too
-        remove_tree(directory)
-        with suppress(OSError):
-            os.rmdir(os.path.dirname(directory))  # the last member removes the directory of the cluster
+        remove_orphan(directory)
         return
     broker.close()
     if is_temporary:
@@ -80,5 +76,5 @@ def read_lines(incoming: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.stdin.buffer, sys.stdout.buffer)
+    main(sys.argv[1], sys.stdin.buffer, int(sys.argv[3]))  # after PIPE_OPTION
     os._exit(0)  # a normal exit would wait for the thread that reads stdin

@@ -8,18 +8,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from pykbroker.core.new_topic import BROKER_DEFAULT
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
 from pykbroker.testing.cluster_options import CONTROLLER, ClusterOptions, checked_cluster_options
-from pykbroker.testing.options import HOST, START_TIMEOUT_S, ConfigValue, values_as_texts
+from pykbroker.testing.options import START_TIMEOUT_S, ConfigValue, values_as_texts
 from pykbroker.world.shadowing import require_ours
 from pykbroker.world.temporary import temporary_directory
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
-    from pykbroker.testing.cluster_member import ClusterMember
+    from pykbroker.testing.child_broker import ChildBroker
     from wire.messages.metadata import MetadataResponsePartition
 
-BROKER_DEFAULT = -1
 POLL_S = 0.02
 
 
@@ -62,13 +62,15 @@ class RunningCluster:
     controller = CONTROLLER
 
     def __init__(self, options: ClusterOptions, directory: str) -> None:
-        from pykbroker.testing.cluster_member import ClusterMember
+        from pykbroker.testing.child_broker import ChildBroker
 
         self._options, self._owner = options, os.getpid()
-        self._members: dict[int, ClusterMember] = {}
+        self._members: dict[int, ChildBroker] = {}
         try:
             for broker in range(1, options.brokers + 1):
-                self._members[broker] = ClusterMember(broker, os.path.join(directory, str(broker)))
+                place = os.path.join(directory, str(broker))
+                os.makedirs(place, exist_ok=True)
+                self._members[broker] = ChildBroker(place)
         except BaseException:
             self.close()
             raise
@@ -170,18 +172,16 @@ class RunningCluster:
 
         After `stop` or `kill`, only start them. Wait until they serve. StartError: a broker cannot start.
         """
-        members = [self._owned(broker) for broker in sorted(brokers or self._members)]
-        for member in reversed(members):  # the controller last, since the others ask it before they stop
+        members = {broker: self._owned(broker) for broker in sorted(brokers or self._members)}
+        for member in reversed(members.values()):  # the controller last, since the others ask it before they stop
             self._stop(member)
         self._start(members)
 
     def heal(self) -> None:
         """Resume all paused brokers, start all that do not run, and wait until all replicas are in sync."""
-        members = [self._owned(broker) for broker in self._members]
-        for member in members:
-            member.resume()
-        stopped = [member for member in members if not member.runs]
-        self._start(stopped)
+        for broker in self._members:
+            self._owned(broker).resume()
+        self._start({broker: member for broker, member in self._members.items() if not member.runs})
         self.wait_in_sync()
 
     # ---- the whole cluster
@@ -190,7 +190,7 @@ class RunningCluster:
         """Start all brokers, and create the topics of the options. StartError: a broker or a topic fails."""
         from pykbroker.core.errors import ApiError, StartError
 
-        self._start(list(self._members.values()))
+        self._start(self._members)
         if self._options.shared.topics:
             try:
                 self._ask(self._create, self._options.shared.start_timeout)
@@ -211,35 +211,34 @@ class RunningCluster:
 
     # ---- internals
 
-    def _stop(self, member: ClusterMember) -> None:
+    def _stop(self, member: ChildBroker) -> None:
         controller = self._members[CONTROLLER]
         if member is controller or (controller.runs and not controller.is_paused):
             member.stop()
         else:
             member.kill()
 
-    def _start(self, members: Sequence[ClusterMember]) -> None:
+    def _start(self, members: Mapping[int, ChildBroker]) -> None:
         """Start brokers: the controller first, and all others at once."""
         controller = self._members[CONTROLLER]
-        if controller in members:
-            controller.begin(self._options.of(CONTROLLER, None))
-            controller.started()
-        others = [member for member in members if member is not controller]
-        for member in others:
-            member.begin(self._options.of(member.broker, f"{HOST}:{controller.controller_port}"))
-        for member in others:
+        if CONTROLLER in members:
+            controller.start(self._options.of(CONTROLLER, None))
+        others = {broker: member for broker, member in members.items() if broker != CONTROLLER}
+        for broker, member in others.items():
+            member.begin(self._options.of(broker, str(controller.controller)))
+        for member in others.values():
             member.started()
 
     async def _create(self, admin: Admin) -> None:
         for name, partitions in self._options.shared.topics.items():
             await admin.create_topic(name, partitions, BROKER_DEFAULT, {})
 
-    def _member(self, broker: int) -> ClusterMember:
+    def _member(self, broker: int) -> ChildBroker:
         if broker not in self._members:
             raise ValueError(f"there is no broker {broker}: the cluster has {', '.join(map(str, self._members))}")
         return self._members[broker]
 
-    def _owned(self, broker: int) -> ClusterMember:
+    def _owned(self, broker: int) -> ChildBroker:
         if os.getpid() != self._owner:
             raise RuntimeError(f"only process {self._owner}, which started the brokers, can stop or start them")
         return self._member(broker)

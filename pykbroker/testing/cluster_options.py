@@ -10,7 +10,6 @@ from typing import Any
 from pykbroker.testing.options import BrokerOptions, checked_options
 
 BROKERS_MAX = 20
-REPLICAS_DEFAULT = 3
 CONTROLLER = 1
 """The id of the broker that is the controller, too."""
 
@@ -42,7 +41,7 @@ def checked_cluster_options(
 ) -> ClusterOptions:
     """Return the options of `running_cluster`. StartError: one sentence that names the option and what to write."""
     from pykbroker.core.config.of_each_broker import check_shared
-    from pykbroker.core.config.replication import replication_configs
+    from pykbroker.core.config.replication import REPLICAS_DEFAULT, replication_configs
 
     number(brokers, "brokers", BROKERS_MAX)
     factor = min(REPLICAS_DEFAULT, brokers) if replicas is None else replicas

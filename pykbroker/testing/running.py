@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
+from pykbroker.core.new_topic import BROKER_DEFAULT
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
 from pykbroker.testing.options import (
     HOST,
@@ -22,6 +23,7 @@ from pykbroker.world.temporary import temporary_directory
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
+    from pykbroker.processes.messages import Announcement
 
 
 INSTEAD_OF_OPTIONS = {f"--listen {HOST}:PORT": "port=", "--data-dir or in log.dirs": "data_dir="}
@@ -59,8 +61,8 @@ def running_broker(
 class Runner(Protocol):
     """A thread or a process in which a broker can be started and stopped."""
 
-    def start(self, options: BrokerOptions, /) -> int:
-        """Start the broker and return its port. StartError: it cannot start, and why."""
+    def start(self, options: BrokerOptions, /) -> Announcement:
+        """Start the broker and wait until it serves. StartError: it cannot start, and why."""
 
     def stop(self) -> None:
         """Stop the broker in order and wait for it. A second call does nothing."""
@@ -80,7 +82,7 @@ class RunningBroker:
         self._options, self._owner = options, os.getpid()
         self._runner = runner(options, directory)
         try:
-            self.host, self.port = HOST, start(self._runner, options)
+            self.host, self.port = HOST, start(self._runner, options).address.port
         except BaseException:
             self._runner.close()
             raise
@@ -95,7 +97,7 @@ class RunningBroker:
     ) -> str:
         """Create a topic, by default with a unique name, and return its name. ApiError: it cannot be created."""
         name, texts = name or f"topic-{uuid.uuid4().hex[:12]}", values_as_texts(configs or {})
-        self._ask(lambda admin: admin.create_topic(name, partitions, -1, texts))
+        self._ask(lambda admin: admin.create_topic(name, partitions, BROKER_DEFAULT, texts))
         return name
 
     def delete(self, topics: Sequence[str]) -> None:
@@ -111,7 +113,7 @@ class RunningBroker:
         async def work(admin: Admin) -> None:
             await admin.delete_topics([topic.name for topic in await admin.topics()])
             for name, partitions in self._options.topics.items():
-                await admin.create_topic(name, partitions, -1, {})
+                await admin.create_topic(name, partitions, BROKER_DEFAULT, {})
 
         self._ask(work)
 
@@ -143,14 +145,14 @@ class RunningBroker:
 
 def runner(options: BrokerOptions, directory: str) -> Runner:
     """Return a runner that has not started its broker yet."""
-    from pykbroker.testing.broker_process import BrokerProcess
     from pykbroker.testing.broker_thread import BrokerThread
+    from pykbroker.testing.child_broker import ChildBroker
 
-    return BrokerProcess(directory) if options.process else BrokerThread(directory)
+    return ChildBroker(directory) if options.process else BrokerThread(directory)
 
 
-def start(broker: Runner, options: BrokerOptions) -> int:
-    """Start a broker and return its port. StartError: its text names options of `running_broker`."""
+def start(broker: Runner, options: BrokerOptions) -> Announcement:
+    """Start a broker and wait until it serves. StartError: its text names options of `running_broker`."""
     from pykbroker.core.errors import StartError
 
     try:

@@ -50,6 +50,16 @@ def remove_tree(directory: str) -> None:
         os.rmdir(directory)
 
 
+def remove_orphan(directory: str) -> None:
+    """Remove the directory of one broker in the temporary directory of a cluster whose owner has ended.
+
+    The last broker removes the directory of the cluster.
+    """
+    remove_tree(directory)
+    with suppress(OSError):
+        os.rmdir(os.path.dirname(directory))
+
+
 def starts(thread: threading.Thread) -> bool:
     """Start a thread. Return False if the system has no thread left, or if the interpreter ends.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -87,10 +86,3 @@ def our_broker(work: Path, node_id: int, controllers: str, program: Sequence[str
     node = BrokerProcess(work, *options, program=program)
     node.start()
     return node
-
-
-def cluster_id_of(node: BrokerProcess) -> str:
-    """Return the cluster id that a node has printed."""
-    found = re.search(r"cluster ([\w-]+)", node.stdout.read_text())
-    assert found is not None
-    return found[1]

@@ -18,7 +18,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.java_tools import TOOLS, ToolsJvm, agree, lines_of
-from tests.interop.mixed_cluster import cluster_id_of
 from tests.interop.our_cluster import SETTINGS, OurCluster
 from tests.interop.test_kafka_directories import java as java_command
 
@@ -68,7 +67,7 @@ def test_the_quorum_and_features_are_described(cluster: OurCluster, tools: Tools
     status = tools.run("kafka-metadata-quorum", [*place, "describe", "--status"])
     check(
         status,
-        f"""ClusterId: {cluster_id_of(cluster.nodes[1])}
+        f"""ClusterId: {cluster.nodes[1].announced.cluster_id}
 LeaderId: 1
 LeaderEpoch: 1
 HighWatermark: …
@@ -94,7 +93,10 @@ def test_the_cluster_tool_names_the_cluster_and_its_brokers_and_removes_one(
     cluster: OurCluster, tools: ToolsJvm
 ) -> None:
     place = ["--bootstrap-server", cluster.bootstrap]
-    check(tools.run("kafka-cluster", ["cluster-id", *place]), f"Cluster ID: {cluster_id_of(cluster.nodes[1])}\nexit 0")
+    check(
+        tools.run("kafka-cluster", ["cluster-id", *place]),
+        f"Cluster ID: {cluster.nodes[1].announced.cluster_id}\nexit 0",
+    )
     fourth = cluster.start(4)
     row = "{} 127.0.0.1 {} null {} broker"
     rows = [row.format(node_id, node.port, "unfenced") for node_id, node in cluster.nodes.items()]

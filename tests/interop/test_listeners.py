@@ -45,8 +45,8 @@ def brokers(bootstrap: str) -> list[tuple[str, int]]:
 
 
 def listeners(broker: BrokerProcess) -> dict[str, str]:
-    """Map each listener name that the broker has printed to HOST:PORT."""
-    return dict(re.findall(r"(\w+)://([^, ]+)", broker.stdout.read_text()))
+    """Map the name of each listener to HOST:PORT."""
+    return {name: str(address) for name, address in broker.announced.listeners.items()}
 
 
 def exchange(writes: str, reads: str, topic: str) -> None:

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.cluster_judge import judge, judge_replicas, wait_in_sync
 from tests.interop.cluster_load import PARTITIONS, Load, prefer
 from tests.interop.kafka_cluster import KafkaCluster
-from tests.interop.mixed_cluster import KafkaBroker, cluster_id_of, our_broker
+from tests.interop.mixed_cluster import KafkaBroker, our_broker
 from tests.interop.our_cluster import REPLICATED, SETTINGS, OurCluster
 from tests.interop.soak import TIMEOUT_S, faults_of_soak
 from tests.interop.test_cluster import consumed, copy_in_transactions
@@ -108,7 +108,7 @@ def kafkas_among_ours(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
     ours = OurCluster(work, 2, (*SETTINGS, *REPLICATED))
     theirs: KafkaBroker | None = None
     try:
-        theirs = KafkaBroker(work, kafka_jars, THEIRS, ours.controller, cluster_id_of(ours.nodes[1]))
+        theirs = KafkaBroker(work, kafka_jars, THEIRS, ours.controller, ours.nodes[1].announced.cluster_id)
         theirs.wait_serving()
         directories = {THEIRS: theirs.directory, **{node_id: ours.directory(node_id) for node_id in ours.nodes}}
         victims = [victim_of_ours(ours.nodes[2], 2), victim_of_kafka(theirs, THEIRS)]

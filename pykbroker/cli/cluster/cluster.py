@@ -7,9 +7,9 @@ import click
 from pykbroker.cli.parameters import TOPIC_FORM, address, config, topic
 from pykbroker.cli.start.start import LOG_LEVELS
 from pykbroker.core.address import Address
+from pykbroker.core.config.replication import REPLICAS_DEFAULT
 
 BROKERS_MAX = 100
-REPLICAS_DEFAULT = 3
 DEFAULT = "127.0.0.1:9092"
 
 

@@ -9,10 +9,9 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
 
 from pykbroker.cli.main import pykbroker
-from pykbroker.world.temporary import remove_tree
+from pykbroker.world.temporary import remove_orphan
 
 TEMPORARY, KEPT = "temporary", "kept"
 
@@ -25,9 +24,7 @@ def main(data_dir: str, kind: str, *options: str) -> None:
         pykbroker(["start", "--data-dir", data_dir, *options], prog_name="pykbroker")
     finally:
         if orphaned.is_set() and kind == TEMPORARY:
-            remove_tree(data_dir)
-            with suppress(OSError):
-                os.rmdir(os.path.dirname(data_dir))  # the last broker removes the directory of the cluster
+            remove_orphan(data_dir)
 
 
 def stop_at_end_of_input(orphaned: threading.Event) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from typing import NamedTuple
 
 import click
@@ -20,8 +18,10 @@ from pykbroker.cli.cluster.plan import CONTROLLER, ClusterPlan, of_broker
 from pykbroker.cli.signals import STOPPING
 from pykbroker.cli.start.data_dirs import default_data_dir
 from pykbroker.cli.start.process import write_log
-from pykbroker.core.address import Address, parse_address
+from pykbroker.core.address import Address
 from pykbroker.core.version import VERSION
+from pykbroker.processes.broker_process import BrokerProcess
+from pykbroker.processes.messages import Announcement
 from pykbroker.world.temporary import temporary_directory
 
 RESTART_S = 0.5
@@ -29,13 +29,8 @@ RESTART_S = 0.5
 STOP_S_MAX = 40
 """The time that a broker may take to stop before it is killed."""
 LINE_BYTES_MAX = 1 << 20
-SERVING = re.compile(r"listening on (?:PLAINTEXT://)?([^ ,]+).*\(cluster ([\w-]+)(?:, controller at ([^,]+))?")
 
 logger = logging.getLogger(__name__)
-
-
-class BrokerDied(Exception):
-    """The error of a broker that ended although nobody stopped it."""
 
 
 class ClusterDirectory(NamedTuple):
@@ -79,51 +74,59 @@ class SupervisedBroker:
         self._lifelines = lifelines
         self.address = of_broker(plan.listen, node_id)
         self.cluster_id = ""
-        self._process: trio.Process | None = None
+        self._process: BrokerProcess | None = None
+        self._ended: trio.Event
 
     async def run(self, serves: trio.Event) -> int:
         """Run the process to its end and return its exit code. Set `serves` once clients can connect."""
         data_dir, kind = os.path.join(self._directory.path, str(self.node_id)), self._directory.kind
         options = self._plan.options(self.node_id, self.address, self.controller)
-        process = self._process = await trio.lowlevel.open_process(
-            [sys.executable, "-m", member.__name__, data_dir, kind, *options],
-            stdin=self._lifelines.watched(self.node_id),
-            pass_fds=self._lifelines.held(self.node_id),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C reaches only this process, which stops the brokers in order
-        )
-        assert process.stdout is not None
-        assert process.stderr is not None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._pass_on, process.stderr)
-            async for line in lines(process.stdout):
-                if found := SERVING.search(line):
-                    self.address, self.cluster_id = parse_address(found[1]), found[2]
-                    self.controller = parse_address(found[3]) if found[3] else self.controller
-                    serves.set()
-        return await process.wait()
+        self._ended = trio.Event()
+        log, theirs = os.pipe()
+        try:
+            process = self._process = BrokerProcess(
+                [sys.executable, "-m", member.__name__, data_dir, kind, *options],
+                stdin=self._lifelines.watched(self.node_id),
+                stderr=theirs,
+                held=self._lifelines.held(self.node_id),
+                own_session=True,  # Ctrl-C reaches only this process, which stops the brokers in order
+            )
+        finally:
+            os.close(theirs)
+        with closing(process):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._pass_on, trio.lowlevel.FdStream(log))
+                while not self._ended.is_set():
+                    await trio.lowlevel.wait_readable(process)
+                    message = process.message()
+                    if message is None:
+                        self._ended.set()
+                    elif isinstance(message, Announcement):
+                        self.address, self.cluster_id = message.address, message.cluster_id
+                        self.controller = message.controller or self.controller
+                        serves.set()
+            return process.ended()
 
     async def _pass_on(self, stream: trio.abc.ReceiveStream) -> None:
         """Write the log of the broker to stderr, each line after the broker's name."""
-        async for line in lines(stream):
-            click.echo(f"broker {self.node_id}: {line}", err=True)
+        async with stream:
+            async for line in lines(stream):
+                click.echo(f"broker {self.node_id}: {line}", err=True)
 
     async def stop(self) -> None:
         """Stop the process, and wait until it has ended."""
-        process = self._process
-        if process is None or process.returncode is not None:
+        if self._process is None or not self._process.runs:
             return
-        process.send_signal(signal.SIGTERM)
+        self._process.send_signal(signal.SIGTERM)
         with trio.move_on_after(STOP_S_MAX):
-            await process.wait()
+            await self._ended.wait()
             return
         logger.error("broker %d did not stop within %d s and is killed", self.node_id, STOP_S_MAX)
         self.kill()
 
     def kill(self) -> None:
         """Kill the process, if it runs."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None:
             self._process.kill()
 
 

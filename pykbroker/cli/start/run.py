@@ -28,6 +28,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.core.version import VERSION
+from pykbroker.processes.messages import Announcement, tell
 from pykbroker.world.system_limits import raise_open_files_limit
 from pykbroker.world.temporary import temporary_directory
 
@@ -40,8 +41,15 @@ EXIT_CODE_IMPATIENT = 130
 logger = logging.getLogger(__name__)
 
 
-def run(options: Options, log_level: str, log_format: str, console: Address | None, noted: Sequence[int]) -> None:
-    """Serve until a signal. If `noted` holds an earlier signal, do not start.
+def run(
+    options: Options,
+    log_level: str,
+    log_format: str,
+    console: Address | None,
+    noted: Sequence[int],
+    pipe: int | None = None,
+) -> None:
+    """Serve until a signal. If `noted` holds an earlier signal, do not start. Announce the broker on a pipe, if any.
 
     click.ClickException: the broker cannot start. The message is one sentence.
     """
@@ -56,7 +64,7 @@ def run(options: Options, log_level: str, log_format: str, console: Address | No
         if options.passed_over():
             logger.info("Environment variables that pykbroker has no use for: %s", ", ".join(options.passed_over()))
         try:
-            serve(settings, bound, noted, as_json=log_format == "json")
+            serve(settings, bound, noted, pipe, as_json=log_format == "json")
         except click.ClickException as error:
             raise click.ClickException(options.with_places(error.message)) from None
 
@@ -76,7 +84,9 @@ def console_on(address: Address | None) -> Iterator[Console | None]:
         console.close()
 
 
-def serve(settings: Settings, console: Console | None, noted: Sequence[int], *, as_json: bool) -> None:
+def serve(
+    settings: Settings, console: Console | None, noted: Sequence[int], pipe: int | None, *, as_json: bool
+) -> None:
     """Serve until a signal. `as_json`: the first line on stdout is a JSON object.
 
     click.ClickException: the broker cannot start. click.exceptions.Exit: the broker has failed.
@@ -87,6 +97,8 @@ def serve(settings: Settings, console: Console | None, noted: Sequence[int], *, 
         nonlocal started
         started = True
         click.echo(json_line(settings, serving) if as_json else sentence(settings, serving))
+        if pipe is not None:
+            tell(pipe, Announcement.of(serving))
         settle_garbage_collector()
         return_freed_memory()
 

@@ -6,9 +6,10 @@ import os
 
 import click
 
-from pykbroker.cli.parameters import TOPIC_FORM, address, config, named_address, topic
+from pykbroker.cli.parameters import TOPIC_FORM, address, config, descriptor, named_address, topic
 from pykbroker.core.address import Address
 from pykbroker.core.new_topic import NewTopic
+from pykbroker.processes.pipe import PIPE_OPTION
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -119,6 +120,7 @@ LOG_FORMATS = ("text", "json")
     show_default=True,
     help="Plain text, or one JSON object a line.",
 )
+@click.option(PIPE_OPTION, "pipe", type=descriptor, hidden=True)  # only a program passes a descriptor
 def start(
     listen: tuple[tuple[str, Address], ...],
     advertise: tuple[tuple[str, Address], ...],
@@ -132,6 +134,7 @@ def start(
     console: Address | None,
     log_level: str,
     log_format: str,
+    pipe: int | None,
 ) -> None:
     """Start a broker and run until Ctrl-C or SIGTERM.
 
@@ -159,4 +162,4 @@ def start(
                 container,
                 dict(os.environ),
             )
-            run(options, log_level, log_format, console, noted)
+            run(options, log_level, log_format, console, noted, pipe)

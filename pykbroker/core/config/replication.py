@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+REPLICAS_DEFAULT = 3
+"""The replication factor of a cluster that is started for one machine, unless it has fewer brokers."""
 MIN_ISR_REPLICAS = 3
 """The number of replicas from which min.insync.replicas is 2."""
 

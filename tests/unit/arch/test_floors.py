@@ -78,6 +78,8 @@ FORBIDDEN = [
     ("pykbroker.broker", "pykbroker.cli"),
     ("pykbroker.testing", "pykbroker.cli"),
     ("pykbroker.pipeline", "pykbroker.storage"),
+    ("pykbroker.processes", "trio"),
+    ("pykbroker.processes", "pykbroker.broker"),
     ("pykbroker.cli.topics", "pykbroker.cli.groups"),
     ("pykbroker.cli.start", "pykbroker.cli.records"),
     ("pykbroker.cli.admin", "pykbroker.cli.kafka_tools"),

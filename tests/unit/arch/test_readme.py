@@ -33,7 +33,9 @@ OF_LISTENERS = {
 def test_the_docs_list_the_options_of_the_command():
     section = page("operating").split("## Options of `pykbroker start`")[1].split("\n## ")[0]
     described = re.findall(r"^\| `(--[\w-]+)", section, re.MULTILINE)
-    assert sorted(described) == sorted(parameter.opts[0] for parameter in start.params)
+    assert sorted(described) == sorted(
+        parameter.opts[0] for parameter in start.params if not getattr(parameter, "hidden", False)
+    )
 
 
 def test_the_spark_connector_has_the_version_of_pyspark():

@@ -17,9 +17,9 @@ import pykbroker
 from pykbroker.core.errors import StartError
 from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
 from pykbroker.core.settings import Ready, Serving, Settings
-from pykbroker.testing import broker_process, broker_thread, running_broker
-from pykbroker.testing.broker_process import BrokerProcess
+from pykbroker.testing import broker_thread, child_broker, running_broker
 from pykbroker.testing.broker_thread import BrokerThread
+from pykbroker.testing.child_broker import ChildBroker
 from pykbroker.testing.options import BrokerOptions
 from pykbroker.world.world import World
 
@@ -139,12 +139,12 @@ def test_a_child_process_that_does_not_answer_is_a_start_error_and_killed(
 ) -> None:
     (tmp_path / "silent_child.py").write_text("import sys\nsys.stdin.read()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(broker_process, "PROGRAM", "silent_child")
-    process = BrokerProcess("data")
+    monkeypatch.setattr(child_broker, "PROGRAM", "silent_child")
+    broker = ChildBroker("data")
     with pytest.raises(StartError) as refused:
-        process.start(BrokerOptions(start_timeout=0.05, controller="127.0.0.1:9093"))
+        broker.start(BrokerOptions(start_timeout=0.05, controller="127.0.0.1:9093"))
     assert "has not started within 0.05 s: it waits for its modules, or the logs and the metadata in data, or the" in (
         str(refused.value)
     )
-    process.close()
-    assert process._process.returncode == -signal.SIGKILL
+    assert broker._process.ended() == -signal.SIGKILL
+    broker.close()

@@ -23,9 +23,11 @@ from pykbroker.cli.failures import explain
 from pykbroker.cli.main import COMMANDS
 from pykbroker.cli.main import pykbroker as command
 from pykbroker.cli.start.process import JsonLine, OneLine
+from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError, StopError
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.core.version import VERSION
+from pykbroker.processes.messages import Announcement, decoded
 
 Serve = Callable[[Settings, Ready, trio.Event], Awaitable[None]]
 
@@ -63,6 +65,19 @@ def test_the_first_output_line_has_the_address_and_sigterm_exits_with_0(
     assert result.stdout.startswith("pykbroker ")
     assert result.stdout.endswith(f" is listening on 127.0.0.1:41234 (cluster {'c' * 22}, data in {tmp_path / 'd'})\n")
     assert "SIGTERM: stopping." in caplog.messages
+
+
+def test_a_broker_announces_its_addresses_on_the_pipe_of_the_process_that_has_started_it(
+    start: Callable[..., Result],
+) -> None:
+    messages, theirs = os.pipe()
+    with os.fdopen(messages, "rb") as reader:
+        result = start(until_sigterm, "--memory", "--listen", "127.0.0.1:0", "--announce-fd", str(theirs))
+        os.close(theirs)
+        assert decoded(reader.read()) == Announcement(Address("127.0.0.1", 41234), "c" * 22, {}, None)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
+    refused = start(until_sigterm, "--announce-fd", "999999999")
+    assert (refused.exit_code, "is no open file descriptor" in refused.stderr) == (2, True)
 
 
 def test_the_first_output_line_is_json_if_the_log_is_json(start: Callable[..., Result], tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""A broker in a child process."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from typing import Any
+
+from pykbroker.core.address import Address
+from pykbroker.core.errors import StartError
+from pykbroker.processes.broker_process import BrokerProcess
+from pykbroker.processes.messages import Announcement, Message, StartRefused
+from pykbroker.testing.options import HOST, BrokerOptions, late_start
+
+PROGRAM = "pykbroker.testing.child"
+END_S_MAX = 30
+
+
+class ChildBroker:
+    """A broker in a child process that ends with this one. Matches `running.Runner`.
+
+    It may be killed, stopped, paused and started again, and keeps its ports. Between `stop` and the next start, the
+    process continues without a broker. `runs` is false after `kill` and `stop`, and `is_paused` true between `pause`
+    and `resume`. `controller` is the address of the controller's listener, if this broker has one.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory, self._options = directory, BrokerOptions()
+        self.address = Address(HOST, 0)
+        self.controller: Address | None = None
+        self.runs = self.is_paused = False
+        self._process: BrokerProcess | None = child(directory)
+        importlib.import_module("pykbroker.testing.admin_thread")  # while the child imports the broker
+
+    def start(self, options: BrokerOptions) -> Announcement:
+        """Start the broker and wait until it serves. StartError: it cannot start, or not in time, and why."""
+        self.begin(options)
+        return self.started()
+
+    def begin(self, options: BrokerOptions) -> None:
+        """Begin to start the broker. `started` waits for it."""
+        if self._process is None:
+            self._process = child(self._directory)
+        kept = 0 if self.controller is None else self.controller.port
+        controller_port = None if options.controller_port is None else kept
+        self._options = replace(options, port=self.address.port or options.port, controller_port=controller_port)
+        self._order({"start": asdict(replace(self._options, start_timeout=None))})  # the limit is kept here
+
+    def started(self) -> Announcement:
+        """Wait until the broker serves. StartError: it cannot start, or not in time, and why.
+
+        A child that has not answered in time is killed.
+        """
+        assert self._process is not None
+        try:
+            answer = self._answer(self._options.start_timeout)
+        except TimeoutError:
+            self._process.kill()
+            waited_for = f"its modules, or {self._options.waited_for(self._directory)}"
+            raise late_start(self._options, f"the broker in process {self._process.pid}", waited_for) from None
+        if isinstance(answer, StartRefused):
+            raise StartError(answer.reason)
+        assert isinstance(answer, Announcement)
+        self.address, self.controller, self.runs = answer.address, answer.controller, True
+        return answer
+
+    def pause(self) -> None:
+        """Stop the process without ending it, so that its connections stay open and nothing is answered."""
+        if self._process is not None and self.runs:
+            self._process.pause()
+            self.is_paused = True
+
+    def resume(self) -> None:
+        """Continue a paused process."""
+        if self._process is not None and self.is_paused:
+            self._process.resume()
+        self.is_paused = False
+
+    def kill(self) -> None:
+        """End the process as `kill -9` does. After `kill`, do nothing."""
+        self.runs = self.is_paused = False
+        if self._process is not None:
+            self._process.kill()
+            self._process.close()
+            self._process = None
+
+    def stop(self) -> None:
+        """Stop the broker in order and wait for it. After `stop` or `kill`, do nothing."""
+        self.resume()
+        if self._process is not None and self.runs and self._process.runs:
+            self._order({"stop": True})
+            self._answer()
+        self.runs = False
+
+    def close(self) -> None:
+        """Stop the broker in order and end the process, or kill it if it takes too long."""
+        self.resume()
+        self.runs = False
+        if self._process is not None:
+            self._order({"end": True})
+            self._process.close()
+            try:
+                self._process.ended(END_S_MAX)
+            except TimeoutError:
+                reason = f"the broker has not stopped within {END_S_MAX} s: its process was killed"
+                raise RuntimeError(reason) from None
+            finally:
+                self._process = None
+
+    def _order(self, order: dict[str, Any]) -> None:
+        assert self._process is not None
+        self._process.order(json.dumps(order).encode())
+
+    def _answer(self, seconds: float | None = None) -> Message:
+        assert self._process is not None
+        answer = self._process.message(seconds)
+        if answer is None:
+            raise RuntimeError(f"the broker's process {self._process.pid} has ended; its stderr may say why")
+        return answer
+
+
+def child(directory: str) -> BrokerProcess:
+    """Start a process for a broker whose data is in this directory."""
+    return BrokerProcess(
+        [sys.executable, "-P", "-m", PROGRAM, directory],
+        stdin=subprocess.PIPE,
+        environ={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
