@@ -152,6 +152,18 @@ def served(handlers: Iterable[Handler], *, by_controller: bool = False) -> tuple
     return tuple(answer)
 
 
+class UnbuiltHandler(Handler):
+    """The handler of a request whose real handler could not be built, for example because no file could be opened."""
+
+    __slots__ = ("error", "key")
+
+    def __init__(self, key: ApiKey, error: Exception) -> None:
+        self.key, self.error = key, error  # type: ignore[misc]
+
+    def __call__(self, context: RequestContext, request: Any) -> Answer:
+        raise self.error
+
+
 class DeferredHandler(Handler):
     """The handler of an API of which no request has come yet.
 
@@ -166,8 +178,11 @@ class DeferredHandler(Handler):
 
     @property
     def built(self) -> Handler:
-        """Return the real handler, after building it at the first call."""
-        return self.family()[self.key]
+        """Return the real handler, after building it at the first call. If that fails, the next call tries it again."""
+        try:
+            return self.family()[self.key]
+        except Exception as error:  # noqa: BLE001 - the request fails, as if the real handler had raised it
+            return UnbuiltHandler(self.key, error)
 
     def __call__(self, context: RequestContext, request: Any) -> Answer:
         return self.built(context, request)
@@ -200,7 +215,9 @@ class ApiTable(dict[int, Route]):
         if version in parse_versions(handler.versions):
             if isinstance(handler, DeferredHandler):
                 handler = handler.built
-            route = self[key_version] = Route(handler.key, version, guarded(handler, version, self._authorizer))
+            route = Route(handler.key, version, guarded(handler, version, self._authorizer))
+            if not isinstance(handler, UnbuiltHandler):
+                self[key_version] = route
             return route
         if key == ApiKey.API_VERSIONS:
             return UnsupportedApiVersions(handler.versions).route()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ from pykbroker.broker.handlers.forwarded import forwarded
 from pykbroker.server.handler import Handler
 from pykbroker.server.table import ApiTable, DeferredHandler, served
 from tests.unit.apis.conftest import serving
-from tests.unit.server.rig import Api
+from tests.unit.server.rig import Api, NoTasks, Rig, heartbeat
 from wire.api import APIS, ApiKey
 from wire.error_codes import ErrorCode
+from wire.frame import decode_response
 from wire.messages.heartbeat import HeartbeatResponse
 
 FAMILIES = (GROUPS, TRANSACTIONS, CONFIGS, CLUSTER, SECURITY)
@@ -53,6 +56,24 @@ def test_a_table_builds_a_deferred_handler_at_the_first_request_and_not_before()
     assert (served(routes.handlers.values())[0].max_version, calls) == (4, [])
     assert [routes[ApiKey.HEARTBEAT << 16 | version].handler for version in (4, 3, 4)] == [real] * 3
     assert len(calls) == 2
+
+
+def test_a_handler_that_cannot_be_built_is_an_error_response_and_built_by_the_next_request() -> None:
+    real = Api(ApiKey.HEARTBEAT, "0-4", lambda context, request: HeartbeatResponse())
+    failures = [full := OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+
+    def family() -> dict[ApiKey, Handler]:
+        if failures:
+            raise failures.pop()
+        return {real.key: real}
+
+    deferred = DeferredHandler(ApiKey.HEARTBEAT, family)
+    assert deferred.refuse(None, ErrorCode.NOT_CONTROLLER) is None
+    failures.append(full)
+    rig = Rig(NoTasks(), deferred)
+    rig.feed(heartbeat(1) + heartbeat(2))
+    codes = [decode_response(HeartbeatResponse, 4, reply)[1].error_code for reply in rig.replies()]
+    assert (codes, rig.closes) == ([ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE], 0)
 
 
 class Refusing(Api):
