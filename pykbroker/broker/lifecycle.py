@@ -141,12 +141,14 @@ class Broker:
         raise JournalFailed(directory.path, directory.failed) from directory.failed
 
     async def _shut_down(self) -> None:
-        """Give up all leaderships, unless `controlled.shutdown.enable` is false.
+        """Give up all leaderships, unless `controlled.shutdown.enable` is false, or no one is there to take them.
 
         If the disk is too full to record that, the next start recovers as after a crash.
         """
-        parts = self._parts
-        if parts.lifecycle.broker_epoch == NOT_REGISTERED or not parts.settings.config.controlled_shutdown_enable:
+        parts, settings = self._parts, self._parts.settings
+        if parts.lifecycle.broker_epoch == NOT_REGISTERED or not settings.config.controlled_shutdown_enable:
+            return
+        if settings.discards and not settings.has_other_nodes:
             return
         async with trio.open_nursery() as nursery:
             if parts.remote_controller is not None:
@@ -254,11 +256,9 @@ class Broker:
         )
 
     async def _close(self) -> StopError | None:
-        """Close the metadata log, then all other logs.
+        """Close the metadata log, then all other logs. A directory is unlocked last.
 
         Return the error for directories that could not be closed, or None.
-
-        A directory is unlocked last.
         """
         parts, refusals = self._parts, dict[str, OSError]()
         try:
@@ -266,6 +266,9 @@ class Broker:
         except OSError as refusal:
             refusals[parts.directories[0].path] = refusal
         for directory in parts.directories:
+            if parts.settings.discards:
+                await directory.discard()
+                continue
             refused = await directory.close(
                 broker_epoch=parts.lifecycle.broker_epoch,
                 high_watermarks=parts.replicas.high_watermarks(directory),

@@ -31,6 +31,8 @@ class Settings(msgspec.Struct, frozen=True):
     """The cluster id that empty log directories are formatted with, and that others must have."""
     memory: bool = False
     """Whether data is temporary: log directories are deleted at the end and never flushed to the device."""
+    discards: bool = False
+    """Whether no start follows the stop of this broker, so that the stop writes neither logs nor checkpoints."""
     topics: tuple[NewTopic, ...] = ()
     """The topics that are created before the first client is served, unless they exist."""
 

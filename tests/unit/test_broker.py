@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -32,7 +33,7 @@ from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_net import SystemListener
 from pykbroker.world.world import World
 from tests.unit import directories
-from tests.unit.apis.conftest import Client, batch, serving, settings
+from tests.unit.apis.conftest import Client, batch, serving, serving_with, settings
 from wire.error_codes import ErrorCode
 
 CLEAN = ".kafka_cleanshutdown"
@@ -180,6 +181,20 @@ async def test_no_file_is_written_after_a_directory_is_unlocked(
         monkeypatch.setattr(SystemDisk, "unlock", note_unlock)
     assert changes[-2:] == [CLEAN, "unlocked"]
     assert any(path.startswith("__cluster_metadata-0/") for path in changes)
+
+
+async def test_a_stop_after_which_no_start_follows_writes_neither_logs_nor_checkpoints(tmp_path: Path) -> None:
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name not in lost}
+
+    lost = {".lock", "quorum-state"}
+    chosen = msgspec.structs.replace(settings(tmp_path, topics=(NewTopic("a", 3),)), discards=True)
+    async with serving_with(chosen) as local_broker:
+        await (await local_broker.connect()).produce("a", batch(b"x"))
+        left, descriptors = files(), len(os.listdir("/dev/fd"))
+    assert files() == left
+    assert len(os.listdir("/dev/fd")) < descriptors - 3
+    assert not (tmp_path / ".lock").exists()
 
 
 async def test_a_stop_does_not_wait_for_waiting_fetches(tmp_path: Path) -> None:

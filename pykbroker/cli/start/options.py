@@ -91,6 +91,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             quorum=quorum,
             cluster_id=self._required_cluster_id(),
             memory=self.memory,
+            discards=self.memory,
             topics=self._topics(),
         )
 

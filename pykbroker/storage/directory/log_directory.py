@@ -49,6 +49,7 @@ from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.opening import LOADED_MAX, Loaded
 from pykbroker.world.disk import Disk, Locked
 from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.portions import portions
 
 logger = logging.getLogger(__name__)
 
@@ -457,6 +458,14 @@ class LogDirectory:
         finally:
             self._unlock()
         return None
+
+    async def discard(self) -> None:
+        """Close the logs without writing anything, and unlock the directory, which the caller then removes."""
+        for few in portions((*self.logs.values(), *self.futures.logs.values())):
+            for log in few:
+                log.abandon()
+            await trio.lowlevel.checkpoint()
+        self._unlock()
 
     async def leave_untouched(self) -> None:
         """Unlock a directory in which nothing was written. The next start finds the directory unchanged."""

@@ -182,6 +182,13 @@ def settings(
 @asynccontextmanager
 async def serving(directory: Path, **options: Any) -> AsyncIterator[LocalBroker]:
     """Run a broker on `directory` during the block, and shut it down after it."""
+    async with serving_with(settings(directory, **options)) as local_broker:
+        yield local_broker
+
+
+@asynccontextmanager
+async def serving_with(chosen: Settings) -> AsyncIterator[LocalBroker]:
+    """Run a broker with these settings during the block, and shut it down after it."""
     stop, ready = trio.Event(), trio.Event()
     served: list[Serving] = []
 
@@ -192,7 +199,7 @@ async def serving(directory: Path, **options: Any) -> AsyncIterator[LocalBroker]
     async with trio.open_nursery() as nursery:
 
         async def run() -> None:
-            await broker.serve(settings(directory, **options), note, stop=stop)
+            await broker.serve(chosen, note, stop=stop)
 
         nursery.start_soon(run)
         await ready.wait()
