@@ -54,7 +54,8 @@ def broker_families(found: BrokerStatistics) -> Iterator[Family]:
         "The constant 1, with the version of pykbroker, for dashboards that look for kafka_exporter",
         [(labels(version=VERSION), 1)],
     )
-    yield Family("kafka_brokers", "gauge", "Brokers in the cluster", [("", found.controller.brokers)])
+    alive = found.controller.brokers - found.controller.fenced_brokers
+    yield Family("kafka_brokers", "gauge", "Brokers that are registered and not fenced", [("", alive)])
     yield Family(
         "kafka_broker_info",
         "gauge",

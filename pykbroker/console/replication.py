@@ -130,6 +130,7 @@ def replication_families(replicas: ReplicaStatistics, controller: ControllerStat
         yield Family(
             "kafka_controller_controllerstats_uncleanleaderelections_total",
             "counter",
-            "Leaders that were elected outside of the ISR since the controller's start, so that records may be lost",
+            "Leaders elected since the controller's start outside of the ISR and the eligible leader replicas, so that"
+            " records may be lost",
             [("", controller.duty.unclean_elections)],
         )

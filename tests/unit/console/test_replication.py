@@ -45,6 +45,7 @@ async def test_the_active_controller_exports_the_state_of_the_cluster() -> None:
         "preferredreplicaimbalancecount": 6,
     }
     assert found[UNCLEAN, ()] == 7
+    assert found["kafka_brokers", ()] == 2
     assert found[STATE, (("current_state", "leader"),)] == 1
     assert found["kafka_server_raftmetrics_current_epoch", ()] == 4
     assert found["kafka_server_brokermetadatametrics_last_applied_record_offset", ()] == 77
