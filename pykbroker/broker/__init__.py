@@ -11,6 +11,6 @@
 
 from pykbroker.broker.observer import BrokerObserver
 from pykbroker.broker.serving import serve
-from pykbroker.broker.statistics import BrokerStatistics
+from pykbroker.broker.statistics import BrokerHealth, BrokerStatistics
 
-__all__ = ["BrokerObserver", "BrokerStatistics", "serve"]
+__all__ = ["BrokerHealth", "BrokerObserver", "BrokerStatistics", "serve"]

@@ -9,7 +9,7 @@ import msgspec
 
 from pykbroker.broker.group_statistics import GroupsStatistics, groups_statistics, summarize
 from pykbroker.broker.parts import Parts
-from pykbroker.broker.statistics import BrokerStatistics, statistics
+from pykbroker.broker.statistics import BrokerHealth, BrokerStatistics, health, statistics
 from pykbroker.core.steps import Steps
 from pykbroker.replica.topic_statistics import TopicsStatistics, topics_statistics
 from pykbroker.server.connections import Connections
@@ -26,6 +26,10 @@ class BrokerObserver(msgspec.Struct, frozen=True):
     async def statistics(self) -> BrokerStatistics:
         """Return the current counters of the whole broker."""
         return await self.in_slices(statistics(self.parts, self.connections))
+
+    async def health(self) -> BrokerHealth:
+        """Return the current health of the broker."""
+        return await self.in_slices(health(self.parts))
 
     async def topics(self, *, with_leaderless: bool) -> TopicsStatistics:
         """Return the statistics of at most `pykbroker.metrics.partitions.max` partitions."""

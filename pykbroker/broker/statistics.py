@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pykbroker.broker.parts import Parts
+from pykbroker.broker.parts import Parts, refused_paths
 from pykbroker.core.address import Address
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.core.steps import Steps
 from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.care.scrubber import ScrubStatistics
-from pykbroker.replica.statistics import ReplicaStatistics, replica_statistics
+from pykbroker.replica.statistics import ReplicaStatistics, offline_partitions, replica_statistics
 from pykbroker.server.connections import Connections
 from pykbroker.server.metrics import ServerStatistics, merged
 from pykbroker.storage.directory.statistics import DirectoryStatistics
@@ -33,12 +33,21 @@ class BrokerStatistics(msgspec.Struct, frozen=True):
     controller: ControllerStatistics
 
 
+class BrokerHealth(msgspec.Struct, frozen=True):
+    """The paths of the log directories that have failed, and the number of partitions that are offline."""
+
+    failed_directories: tuple[str, ...]
+    offline_partitions: int
+
+
 def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[BrokerStatistics]:
     """Return the current counters. They are summed over all partitions in steps."""
     replicas = yield from replica_statistics(parts.replicas)
     directories = list[DirectoryStatistics]()
     for directory in parts.directories:
         directories.append((yield from directory.statistics()))
+    for path in refused_paths(parts.settings, parts.directories):
+        directories.append(DirectoryStatistics(path, failed=True))
     node_id = parts.identity.node_id
     registered = parts.image().cluster.brokers.get(node_id)
     return BrokerStatistics(
@@ -52,3 +61,10 @@ def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[Broker
         scrub=parts.scrubber.statistics(),
         controller=parts.quorum.statistics(),
     )
+
+
+def health(parts: Parts) -> Steps[BrokerHealth]:
+    """Return the health of the broker. It is much cheaper than `statistics`, since load balancers ask often."""
+    failed = [directory.path for directory in parts.directories if directory.failed is not None]
+    failed += refused_paths(parts.settings, parts.directories)
+    return BrokerHealth(tuple(failed), (yield from offline_partitions(parts.replicas)))

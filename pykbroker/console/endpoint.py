@@ -82,7 +82,7 @@ class ConsoleEndpoint:
         return Page(200, PLAIN, [b"The broker is alive.\n"])
 
     async def _ready(self) -> Page:
-        status, text = readiness(await self._observer.statistics(), is_stopping=self._is_stopping())
+        status, text = readiness(await self._observer.health(), is_stopping=self._is_stopping())
         return Page(status, PLAIN, [text.encode()])
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from pykbroker.core.steps import Steps
 
 if TYPE_CHECKING:
-    from pykbroker.broker import BrokerStatistics
+    from pykbroker.broker import BrokerHealth, BrokerStatistics
     from pykbroker.broker.group_statistics import GroupsStatistics
     from pykbroker.replica.topic_statistics import TopicsStatistics
 
@@ -19,6 +19,9 @@ class Observer(Protocol):
 
     async def statistics(self) -> BrokerStatistics:
         """Return the current statistics of the broker."""
+
+    async def health(self) -> BrokerHealth:
+        """Return what health checks ask for."""
 
     async def topics(self, *, with_leaderless: bool) -> TopicsStatistics:
         """Return the statistics of topics, and of the partitions that this broker leads.

@@ -6,8 +6,10 @@ import msgspec
 
 from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas
+from pykbroker.world.portions import portions
 
 FOLLOWED_A_STEP = 64
+OFFLINE_A_STEP = 256
 
 
 class ReplicaStatistics(msgspec.Struct, frozen=True):
@@ -59,6 +61,15 @@ def replica_statistics(replicas: Replicas) -> Steps[ReplicaStatistics]:
         broker.isr_refusals,
         (yield from _max_lag(replicas)),
     )
+
+
+def offline_partitions(replicas: Replicas) -> Steps[int]:
+    """Return the number of partitions of this broker that are offline."""
+    offline = 0
+    for few in portions((one for topic in replicas.topics() for one in topic.partitions.values()), OFFLINE_A_STEP):
+        offline += sum(not partition.is_online for partition in few)
+        yield
+    return offline
 
 
 def _max_lag(replicas: Replicas) -> Steps[int]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+import msgspec
 import trio
 
-from pykbroker.broker import BrokerObserver, BrokerStatistics
+from pykbroker.broker import BrokerHealth, BrokerObserver, BrokerStatistics
 from pykbroker.broker.statistics import statistics as broker_statistics
-from pykbroker.core.steps import Steps, finish
-from pykbroker.storage.directory.log_directory import LogDirectory
-from pykbroker.storage.directory.statistics import DirectoryStatistics
-from tests.unit.apis.conftest import LocalBroker, batch, fetch_request, serving
+from pykbroker.core.steps import finish
+from tests.unit.apis.conftest import LocalBroker, batch, fetch_request, serving, serving_with, settings
 from wire.api import ApiKey
 from wire.messages.delete_topics import DeleteTopicsRequest
 
@@ -74,20 +72,24 @@ async def test_flushes_are_counted(tmp_path: Path) -> None:
         assert statistics(local_broker).directories[0].flushes >= before + 2
 
 
-async def test_partitions_of_a_failed_directory_are_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[LogDirectory] = []
-    tell = LogDirectory.statistics
-
-    def recorded_statistics(directory: LogDirectory) -> Steps[DirectoryStatistics]:
-        asked.append(directory)
-        return tell(directory)
-
-    monkeypatch.setattr(LogDirectory, "statistics", recorded_statistics)
+async def test_partitions_of_a_failed_directory_are_offline(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 2),)) as local_broker:
-        statistics(local_broker)
-        asked[0].fail(OSError(5, "I/O error"))
+        observer: BrokerObserver = local_broker.serving.observer
+        assert await observer.health() == BrokerHealth((), 0)
+        observer.parts.directories[0].fail(OSError(5, "I/O error"))
         found = statistics(local_broker)
         assert (found.replicas.leaders, found.replicas.offline, found.directories[0].failed) == (0, 2, True)
+        assert await observer.health() == BrokerHealth((str(tmp_path),), 2)
+
+
+async def test_a_directory_that_could_not_be_opened_counts_as_failed(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    other.touch()  # a file in place of a directory
+    chosen = msgspec.structs.replace(settings(one), data_dirs=(str(one), str(other)))
+    async with serving_with(chosen) as local_broker:
+        found = [(each.path, each.failed) for each in statistics(local_broker).directories]
+        assert found == [(str(one), False), (str(other), True)]
+        assert await local_broker.serving.observer.health() == BrokerHealth((str(other),), 0)
 
 
 async def test_a_waiting_fetch_is_counted_when_it_is_answered(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ class DirectoryStatistics(msgspec.Struct, frozen=True):
 
     path: str
     failed: bool
-    """Whether the disk has failed, so that no partition in the directory is served any more."""
-    logs: int
-    segments: int
-    size: int
-    bytes_in: int
-    bytes_out: int
+    """Whether the disk has failed, or could not be opened, so that no partition in the directory is served."""
+    logs: int = 0
+    segments: int = 0
+    size: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
     """Bytes read, including the bytes that sendfile sends."""
-    flushes: int
+    flushes: int = 0

@@ -8,7 +8,7 @@ from typing import TypeVar
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from pykbroker.broker import BrokerStatistics
+from pykbroker.broker import BrokerHealth, BrokerStatistics
 from pykbroker.broker.group_statistics import GroupsStatistics
 from pykbroker.console.exposition import exposition
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
@@ -85,12 +85,16 @@ class Observed:
     """An observer that returns its own attributes as statistics."""
 
     found: BrokerStatistics = FOUND
+    found_health: BrokerHealth = BrokerHealth((), 0)
     found_topics: TopicsStatistics = dataclasses.field(default_factory=lambda: TopicsStatistics(TopicTraffic(), (), 0))
     found_groups: GroupsStatistics = dataclasses.field(default_factory=lambda: GroupsStatistics((), 0))
     asked_for_leaderless: bool | None = None
 
     async def statistics(self) -> BrokerStatistics:
         return self.found
+
+    async def health(self) -> BrokerHealth:
+        return self.found_health
 
     async def topics(self, *, with_leaderless: bool) -> TopicsStatistics:
         self.asked_for_leaderless = with_leaderless

@@ -10,14 +10,10 @@ from contextlib import asynccontextmanager
 import msgspec
 import trio
 
-from pykbroker.broker import BrokerStatistics
+from pykbroker.broker import BrokerHealth, BrokerStatistics
 from pykbroker.console.endpoint import serve
 from pykbroker.console.text import PORTION_BYTES_MIN
 from tests.unit.console.observed import FOUND, Observed, samples
-
-HEALTHY = msgspec.structs.replace(
-    FOUND, replicas=msgspec.structs.replace(FOUND.replicas, offline=0), directories=FOUND.directories[:1]
-)
 
 
 async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
@@ -76,7 +72,7 @@ async def test_each_scrape_reads_new_statistics_and_a_failure_ends_only_that_scr
 
 
 async def test_every_link_of_the_index_page_leads_to_a_page() -> None:
-    async with served(Observed(HEALTHY)) as port:
+    async with served(Observed()) as port:
         status, page = await get(port, "/")
         paths = re.findall(r'href="([^"]+)"', page)
         assert (status, paths) == (200, ["/", "/metrics", "/healthz", "/readyz"])
@@ -84,17 +80,17 @@ async def test_every_link_of_the_index_page_leads_to_a_page() -> None:
 
 
 async def test_a_broker_is_ready_while_it_serves_and_has_no_offline_partition() -> None:
-    observer, stopping = Observed(HEALTHY), trio.Event()
+    observer, stopping = Observed(), trio.Event()
     async with served(observer, stopping.is_set) as port:
         assert await get(port, "/readyz") == (200, "The broker serves clients, and no partition is offline.\n")
-        observer.found = msgspec.structs.replace(HEALTHY, replicas=FOUND.replicas)
+        observer.found_health = BrokerHealth((), 1)
         status, text = await get(port, "/readyz")
         assert (status, text.startswith("1 partitions are offline")) == (503, True)
-        observer.found = msgspec.structs.replace(HEALTHY, directories=FOUND.directories)
+        observer.found_health = BrokerHealth(("/d/b",), 1)
         status, text = await get(port, "/readyz")
-        assert (status, text.startswith('Log directories have failed: /d/"b"')) == (503, True)
+        assert (status, text.startswith("Log directories have failed: /d/b.")) == (503, True)
         assert (await get(port, "/healthz"))[0] == 200
-        observer.found = HEALTHY
+        observer.found_health = BrokerHealth((), 0)
         stopping.set()
         assert await get(port, "/readyz") == (503, "The broker is stopping.\n")
 
