@@ -1,4 +1,4 @@
-"""The ticks of axes, at round numbers and at round times."""
+"""The ticks of a time axis, at round times."""
 
 from __future__ import annotations
 
@@ -14,19 +14,6 @@ MS_STEPS = (
 )
 """The distances between the ticks of a time axis."""
 DAY_MS = 86_400_000
-
-
-def value_ticks(highest: float, count: int = 4) -> list[float]:
-    """Return round numbers from 0 to the first one that is not below `highest`, whole ones if `highest` is a count."""
-    if highest <= 0:
-        return [0, 1]
-    rough = highest / count
-    power = 10.0 ** len(str(int(rough)).lstrip("0")) / 10 if rough >= 1 else 1.0
-    step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= rough and (power * each) % 1 == 0)
-    ticks = [0.0]
-    while ticks[-1] < highest:
-        ticks.append(ticks[-1] + step)
-    return ticks
 
 
 def time_ticks(start_ms: int, end_ms: int) -> list[tuple[int, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -14,7 +14,6 @@ import msgspec
 from pykbroker.pipeline.audit import measures
 from pykbroker.pipeline.audit.comparing import OPEN_SEGMENT, comparisons, settled
 from pykbroker.pipeline.audit.findings import AuditFindings, Measured, PartitionComparison, Side
-from pykbroker.pipeline.audit.page import audit_page
 from pykbroker.pipeline.audit.profiles import side_profile, strips
 from pykbroker.pipeline.audit.remarks import losses, remarks
 from pykbroker.pipeline.audit.text import audit_lines, figures
@@ -74,7 +73,9 @@ class AuditReport(JobReport):
 def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct."""
     begun = time.monotonic()
-    require_directory(settings.page)
+    if settings.page:
+        require_directory(settings.page)
+        page_drawer()
     report = retried_by_data_source(
         session, lambda session: _audited(session, settings, say), lambda line: say(f"audit: {line}")
     )
@@ -219,9 +220,18 @@ def require_directory(page: str) -> None:
         raise PipelineError(f"{page} cannot be written: its directory does not exist")
 
 
+def page_drawer() -> Callable[[AuditFindings], str]:
+    """Return `audit_page`. Raise PipelineError if a package that draws the page is missing."""
+    try:
+        from pykbroker.pipeline.audit.page import audit_page
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"the page needs the package {error.name}: pip install 'pykbroker[spark]'") from None
+    return audit_page
+
+
 def write_page(spark: SparkSession, page: str, findings: AuditFindings) -> str:
     """Write the page, and return its URI. Raise PipelineError if it cannot be written."""
-    text, path = audit_page(findings), local_page(page)
+    text, path = page_drawer()(findings), local_page(page)
     if path is None:
         directory, _, name = page.rpartition("/")
         storage_of(spark, directory).write(name, text.encode())

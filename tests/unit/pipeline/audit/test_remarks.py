@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pykbroker.pipeline.audit.axes import time_ticks, value_ticks
+from pykbroker.pipeline.audit.axes import time_ticks
 from pykbroker.pipeline.audit.findings import PartitionComparison
 from pykbroker.pipeline.audit.remarks import losses, remarks
 from pykbroker.pipeline.audit.text import audit_lines, figures
@@ -94,15 +94,6 @@ def test_the_figures_have_the_sums_of_each_topic() -> None:
 )
 def test_a_number_is_shown_as_text(found: str, text: str) -> None:
     assert found == text
-
-
-@pytest.mark.parametrize("highest", [0, 1, 3, 7, 10, 99, 1234, 5_000_001])
-def test_value_ticks_are_few_whole_numbers_up_to_the_highest(highest: int) -> None:
-    ticks = value_ticks(highest)
-    assert ticks[0] == 0
-    assert ticks[-1] >= highest
-    assert 2 <= len(ticks) <= 6
-    assert all(tick == int(tick) for tick in ticks)
 
 
 @pytest.mark.parametrize("span_ms", [0, 3, 999, 61_000, 5_000_000, 90_000_000, 40 * 86_400_000, 10**12, 10**16])

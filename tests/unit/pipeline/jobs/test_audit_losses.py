@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
@@ -80,3 +82,11 @@ def test_other_records_than_those_of_the_commits_are_a_loss() -> None:
     assert read.losses[1:] == [
         "a-0: the archive's files have 8 records from offset 0 to 7, and its commits 9 records from offset 0 to 8"
     ]
+
+
+def test_a_page_without_its_packages_stops_the_audit_before_spark_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pykbroker.pipeline.audit.page", raising=False)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    session: Any = None
+    with pytest.raises(PipelineError, match=r"needs the package jinja2: pip install 'pykbroker\[spark\]'"):
+        audit_job.audit(session, msgspec.structs.replace(SETTINGS, page="audit.html"), print)
