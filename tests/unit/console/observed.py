@@ -85,7 +85,7 @@ class Observed:
     """An observer that returns its own attributes as statistics."""
 
     found: BrokerStatistics = FOUND
-    found_health: BrokerHealth = BrokerHealth((), 0)
+    found_health: BrokerHealth = dataclasses.field(default_factory=lambda: BrokerHealth((), 0))
     found_topics: TopicsStatistics = dataclasses.field(default_factory=lambda: TopicsStatistics(TopicTraffic(), (), 0))
     found_groups: GroupsStatistics = dataclasses.field(default_factory=lambda: GroupsStatistics((), 0))
     asked_for_leaderless: bool | None = None
