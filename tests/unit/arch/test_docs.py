@@ -10,7 +10,7 @@ import pytest
 from tools.document import PAGES, PART, PARTS, ROOT, generated
 from tools.tested_with import pinned
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *PAGES]
+DOCUMENTS = [*ROOT.glob("*.md"), *PAGES]
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([\w-]+))?\)")
 
 
