@@ -21,7 +21,6 @@ from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
 from pykbroker.quorum.heartbeat_links import HeartbeatLinks
-from pykbroker.quorum.lifecycle import NOT_REGISTERED
 from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.replica.care.unwritable_replicas import UnwritableReplicas
 from pykbroker.replica.leading.isr_changes import IsrChanges
@@ -31,6 +30,7 @@ from pykbroker.server.listener import Listener
 from pykbroker.server.table import ApiTable
 from pykbroker.storage.directory.log_directory import LOCK
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_BROKER_EPOCH
 
 CLOSING_S_MAX = 20
 """The time that a controlled shutdown may take. While the controller's host does not answer it takes all of it.
@@ -146,7 +146,7 @@ class Broker:
         If the disk is too full to record that, the next start recovers as after a crash.
         """
         parts, settings = self._parts, self._parts.settings
-        if parts.lifecycle.broker_epoch == NOT_REGISTERED or not settings.config.controlled_shutdown_enable:
+        if parts.lifecycle.broker_epoch == NO_BROKER_EPOCH or not settings.config.controlled_shutdown_enable:
             return
         if settings.discards and not settings.has_other_nodes:
             return

@@ -11,12 +11,11 @@ from pykbroker.broker.quorum import PLAINTEXT, controller_endpoints
 from pykbroker.core.config.listeners import NOT_ROUTABLE
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.metadata.image import Endpoint
-from pykbroker.core.new_topic import BROKER_DEFAULT
 from pykbroker.core.settings import Settings
-from pykbroker.quorum.lifecycle import NOT_REGISTERED
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult, CreateTopicsRequest
+from wire.sentinels import BROKER_DEFAULT, NO_BROKER_EPOCH
 
 ADVICE: dict[int, str] = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "write fewer replicas",
@@ -45,7 +44,7 @@ async def register(parts: Parts) -> None:
     warn_unreachable(settings, endpoints)
     clean = all(directory.clean for directory in parts.directories)
     epochs = {directory.clean_epoch for directory in parts.directories}
-    clean_epoch = epochs.pop() if len(epochs) == 1 else NOT_REGISTERED
+    clean_epoch = epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
     await lifecycle.register(endpoints, settings.config.broker_rack, clean=clean, clean_epoch=clean_epoch)
     if parts.local_controller is None:
         await lifecycle.wait_caught_up()

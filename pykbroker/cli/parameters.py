@@ -9,7 +9,8 @@ from datetime import datetime
 import click
 
 from pykbroker.core.address import Address, parse_address
-from pykbroker.core.new_topic import BROKER_DEFAULT, PARTITIONS_MAX, NewTopic
+from pykbroker.core.new_topic import PARTITIONS_MAX, NewTopic
+from wire.sentinels import BROKER_DEFAULT
 
 DEFAULT_PORT = 9092
 OFFSET_MAX = 2**63 - 1

@@ -18,8 +18,8 @@ from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import NIL
 from wire.error_codes import INVALID_METADATA
 from wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from wire.sentinels import NO_LEADER_EPOCH
 
-NO_EPOCH = -1
 RELIABLE_EPOCH_VERSION = 9
 """The first version of Metadata with reliable leader epochs. Brokers of Kafka 2.3 may return stale ones."""
 
@@ -41,7 +41,7 @@ class ClusterPartition(msgspec.Struct, frozen=True):
 
     index: int
     leader: int | None
-    leader_epoch: int = NO_EPOCH
+    leader_epoch: int = NO_LEADER_EPOCH
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
@@ -116,7 +116,7 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
 
     def epoch(self, partition: TopicPartition) -> int:
         """Return the newest leader epoch that is known of a partition, or -1."""
-        return self.epochs.get(partition.topic, {}).get(partition.partition, NO_EPOCH)
+        return self.epochs.get(partition.topic, {}).get(partition.partition, NO_LEADER_EPOCH)
 
     def leader(self, partition: TopicPartition) -> int | None:
         """Return the node id of a partition's leader.
@@ -128,7 +128,7 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
         if found is None or found.leader not in self.brokers:
             return None
         known = self.epoch(partition)
-        return found.leader if known in (NO_EPOCH, found.leader_epoch) else None
+        return found.leader if known in (NO_LEADER_EPOCH, found.leader_epoch) else None
 
     def merge(self, response: MetadataResponse, version: int, retains: Retains, *, partial: bool) -> Merged:
         """Return the view after a Metadata response of this version.
@@ -182,7 +182,7 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
 
         The same view is returned if the epoch is not newer, or if no epoch of the partition is known.
         """
-        if not NO_EPOCH < self.epoch(partition) < leader_epoch:
+        if not NO_LEADER_EPOCH < self.epoch(partition) < leader_epoch:
             return self
         newer = {**self.epochs[partition.topic], partition.partition: leader_epoch}
         return msgspec.structs.replace(self, epochs={**self.epochs, partition.topic: newer})
@@ -232,8 +232,8 @@ class _Merge:
         if not self._reliable_epochs or epoch < 0:
             epochs.pop(index, None)
             self.has_news = True
-            return partition_of(described, NO_EPOCH)
-        known = epochs.get(index, NO_EPOCH)
+            return partition_of(described, NO_LEADER_EPOCH)
+        known = epochs.get(index, NO_LEADER_EPOCH)
         if epoch < known:
             return old.partition(index)
         self.has_news = self.has_news or epoch > known

@@ -16,12 +16,12 @@ from wire.messages.describe_quorum import (
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
+from wire.sentinels import NO_LEADER
 
 FENCED_VERSION_FIRST = 2
 """The first version of DescribeCluster that lists fenced brokers (KIP-1073)."""
 CONTROLLER_S_MAX = 5
 """The longest wait for the controller. A broker may hold the request for a minute while there is none."""
-NO_NODE = -1
 
 
 class BrokerDescription(NamedTuple):
@@ -56,7 +56,7 @@ async def find_controller(admin: Admin) -> int | None:
         with trio.move_on_after(CONTROLLER_S_MAX):
             answer = await admin.connection.ask(request)
             found = [part for topic in answer.topics for part in topic.partitions]
-            known = not answer.error_code and found and not found[0].error_code and found[0].leader_id != NO_NODE
+            known = not answer.error_code and found and not found[0].error_code and found[0].leader_id != NO_LEADER
             return found[0].leader_id if known else None
     except UnsupportedVersion:
         return (await admin.connection.ask(DescribeClusterRequest(), 0)).controller_id

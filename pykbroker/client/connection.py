@@ -20,6 +20,7 @@ from wire.api import APIS, ApiKey
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
+from wire.sentinels import NO_FEATURES_EPOCH
 from wire.versions import Versions
 
 RESPONSE_BYTES_MAX = REQUEST_BYTES_MAX
@@ -40,7 +41,7 @@ class BrokerConnection:
         self.versions: dict[int, Versions] = {}
         self.features: dict[str, int] = {}
         """The cluster's finalized features with their levels, such as `transaction.version` (KIP-584)."""
-        self.features_epoch = -1
+        self.features_epoch = NO_FEATURES_EPOCH
         """The epoch of `features`, or -1 if the broker does not report features."""
         self.name = str(outgoing.peer)
         """The name of the broker in errors."""

@@ -13,11 +13,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
-CONSUMER = -1
-"""The replica id in requests of clients."""
-LATEST, EARLIEST = -1, -2
-"""The timestamps that stand for the end and the start of a log."""
+from wire.sentinels import CONSUMER_REPLICA_ID
 
 
 class PartitionResult(NamedTuple):
@@ -64,13 +60,15 @@ class Leaders:
     async def offsets(self, topic: str, timestamp: int) -> list[PartitionResult]:
         """Return an offset of each partition of a topic, as ListOffsets returns it for this timestamp.
 
-        The timestamp is `EARLIEST`, `LATEST`, or a time in ms since 1970. The offset is -1 if a partition has no record
-        from this time on.
+        The timestamp is `EARLIEST_TIMESTAMP`, `LATEST_TIMESTAMP`, or a time in ms since 1970. The offset is
+        -1 if a partition has no record from this time on.
         """
         results = []
         for leader, indexes in (await self.partitions(topic)).items():
             parts = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes]
-            request = ListOffsetsRequest(CONSUMER, topics=[ListOffsetsTopic(topic, parts)], timeout_ms=TIMEOUT_MS)
+            request = ListOffsetsRequest(
+                CONSUMER_REPLICA_ID, topics=[ListOffsetsTopic(topic, parts)], timeout_ms=TIMEOUT_MS
+            )
             answer = await leader.ask(request)
             results += [
                 PartitionResult(part.partition_index, part.offset, outcome(part.error_code))

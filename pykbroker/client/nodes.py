@@ -27,6 +27,7 @@ from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.core.address import Address
 from pykbroker.world.net import Net
 from wire.declare import Request
+from wire.sentinels import NO_FEATURES_EPOCH
 
 NODE_ID_MAX = 2**31 - 1
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class Nodes:
         self._alarm_at, self._earlier = inf, trio.Event()
         self.features: dict[str, int] = {}
         """The newest finalized features of the cluster with their levels, such as `transaction.version`."""
-        self._features_epoch = -1
+        self._features_epoch = NO_FEATURES_EPOCH
         self._on_ready: list[Callable[[int], None]] = []
         self._on_lost: list[Callable[[int], None]] = []
 

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from pykbroker.console.text import Family, escaped, labels
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.replica.topic_statistics import OwnReplica, PlacedPartition
+from wire.sentinels import NO_LEADER
 
 if TYPE_CHECKING:
     from pykbroker.broker.group_statistics import GroupsStatistics, OffsetStatistics

@@ -15,10 +15,11 @@ from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.offset_reset import EARLIEST, LATEST
-from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, offsets_to_commit
+from pykbroker.core.consumer.position import CommittedOffset, offsets_to_commit
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_LEADER_EPOCH
 
 log = logging.getLogger("pykbroker.consumer")
 
@@ -94,7 +95,7 @@ class ConsumerCalls(LookupCalls):
     # ---- positions
 
     @enable_ki_protection
-    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Continue at an offset. With the leader epoch of the record before it, a truncated log is noticed (KIP-320).
 
         Raise SubscriptionConflict for a partition that is not assigned.

@@ -9,9 +9,9 @@ import trio
 
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.errors import ConsumerTimeout
-from pykbroker.core.consumer.offset_reset import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from pykbroker.core.consumer.offsets import TimedOffset
 from pykbroker.core.topic_partition import TopicPartition
+from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 T = TypeVar("T")
 

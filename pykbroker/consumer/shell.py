@@ -29,7 +29,7 @@ from pykbroker.core.consumer.fetching import ConsumerFetches
 from pykbroker.core.consumer.membership.classic import ClassicMembership
 from pykbroker.core.consumer.membership.consumer import ConsumerMembership
 from pykbroker.core.consumer.offset_reset import ResetStrategy
-from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, FetchPosition
+from pykbroker.core.consumer.position import CommittedOffset, FetchPosition
 from pykbroker.core.consumer.records import ReadRecords
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.consumer.unread import UnreadRecords
@@ -39,6 +39,7 @@ from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.one_process import OneProcess
 from wire.error_codes import ErrorCode
 from wire.records.column_reader import read_columns
+from wire.sentinels import NO_LEADER_EPOCH
 
 IN_FLIGHT_MAX = 100
 """The requests in flight to a broker, as in Kafka's consumer."""
@@ -309,7 +310,7 @@ class ConsumerShell:
             if first is not None:
                 self.seek(partition, first)
 
-    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Move to an offset. The position is validated if the leader epoch of the record before it is given."""
         position = FetchPosition(offset, leader_epoch, self.topics.leader_of(partition))
         subscription = self.subscription

@@ -13,7 +13,7 @@ from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.core.consumer.assignors.assignor import ReplicaRacks
 from pykbroker.core.consumer.errors import OffsetsOutOfRange, TopicsUnauthorized
-from pykbroker.core.consumer.position import NO_LEADER, PartitionLeader
+from pykbroker.core.consumer.position import NO_LEADER_OR_EPOCH, PartitionLeader
 from pykbroker.core.consumer.subscription import ConsumerSubscription, SubscriptionKind, reset_recreated
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
@@ -105,7 +105,7 @@ class ConsumerTopics:
         """Return the leader of a partition and its leader epoch."""
         found = self.cluster.partition(partition)
         if found is None:
-            return NO_LEADER
+            return NO_LEADER_OR_EPOCH
         return PartitionLeader(self.cluster.leader(partition), found.leader_epoch)
 
     def is_online(self, partition: TopicPartition, node: int) -> bool:

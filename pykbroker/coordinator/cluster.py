@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from pykbroker.core.metadata.image import NO_LEADER, MetadataImage
+from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import Request, Response
+from wire.sentinels import NO_LEADER
 
 Rsp = TypeVar("Rsp", bound=Response)
 

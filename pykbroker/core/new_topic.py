@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-BROKER_DEFAULT = -1
-"""The number of partitions or replicas that leaves the choice to the broker."""
+from wire.sentinels import BROKER_DEFAULT
+
 PARTITIONS_MAX, REPLICAS_MAX = 2**31 - 1, 2**15 - 1
 """The largest numbers of partitions and replicas that a CreateTopics request can carry."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-NO_EPOCH = -1
 EPOCH_MAX = 2**15 - 1
 """The last epoch. A coordinator gives it to no producer: it fences the producer that has the epoch before."""
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-NO_TIMESTAMP = -1
-"""The time of a record without a timestamp."""
 DAY_MS = 86_400_000
 FIRST_DAY_MS = -62_135_596_800_000
 """The first time that has a day: 0001-01-01T00:00:00Z."""

@@ -29,11 +29,11 @@ from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestTop
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import BrokerRegistrationRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest
+from wire.sentinels import NO_BROKER_EPOCH
 
 L = TypeVar("L", broker_registration.Listener, controller_registration.Listener)
 F = TypeVar("F", broker_registration.Feature, controller_registration.Feature)
 
-NOT_REGISTERED = -1
 REPEATED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
 """Errors of a registration that end when the controller is back, or when the session of an earlier process ends."""
 CATCH_UP_S = 0.01
@@ -103,7 +103,7 @@ class Lifecycle:
         self._directories = directories or HealthyDirectories()
         self._reported: frozenset[bytes] = frozenset()
         self._hurried, self._beaten = trio.Event(), trio.Event()
-        self.broker_epoch = NOT_REGISTERED
+        self.broker_epoch = NO_BROKER_EPOCH
 
     async def register_controller(self, endpoints: Sequence[Endpoint]) -> None:
         """Write the controller's endpoints to the metadata log, for other programs that read it.
@@ -120,7 +120,7 @@ class Lifecycle:
         )
 
     async def register(
-        self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool, clean_epoch: int = NOT_REGISTERED
+        self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool, clean_epoch: int = NO_BROKER_EPOCH
     ) -> int:
         """Register as a fenced broker and return the broker epoch.
 
@@ -129,9 +129,9 @@ class Lifecycle:
         `initial.broker.registration.timeout.ms`. Raise ApiError with the last reason after that.
         """
         last = self._images.committed.cluster.brokers.get(self._identity.node_id)
-        if clean and clean_epoch == NOT_REGISTERED and last is not None:
+        if clean and clean_epoch == NO_BROKER_EPOCH and last is not None:
             clean_epoch = last.epoch
-        request = self._registration(endpoints, rack, clean_epoch if clean else NOT_REGISTERED)
+        request = self._registration(endpoints, rack, clean_epoch if clean else NO_BROKER_EPOCH)
         refusal = ApiError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not respond in time")
         waiting = False
         with trio.move_on_after(self._registration_s_max):
@@ -221,7 +221,7 @@ class Lifecycle:
         ids.
         """
         level = self._images.committed.features.level(METADATA_FEATURE)
-        if not placed or self.broker_epoch == NOT_REGISTERED or level < DIRECTORIES_LEVEL:
+        if not placed or self.broker_epoch == NO_BROKER_EPOCH or level < DIRECTORIES_LEVEL:
             return
         directories: dict[bytes, dict[bytes, list[int]]] = {}
         for (topic_id, index), directory_id in placed.items():

@@ -22,7 +22,7 @@ from pykbroker.quorum.images import Images
 from pykbroker.quorum.observer_log import ObserverLog
 from pykbroker.quorum.observer_requests import ObserverIds, fetch_request, fetched_partition, snapshot_request
 from pykbroker.quorum.observer_settings import ObserverSettings
-from pykbroker.quorum.quorum_leader import NOBODY, QuorumLeader
+from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.quorum.snapshot_file import snapshot_name
 from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.quorum.statistics import ControllerStatistics
@@ -32,6 +32,7 @@ from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.fetch import FetchResponse, PartitionData
+from wire.sentinels import NO_LEADER
 
 RECONNECT_MS, RECONNECT_MS_MAX = 50, 100
 """The pauses between attempts to connect. Kafka's grow to 500 ms, which a controller that starts again would wait."""
@@ -176,13 +177,13 @@ class MetadataObserver:
         leader_id, epoch = data.current_leader.leader_id, data.current_leader.leader_epoch
         if data.error_code == ErrorCode.NONE:
             self._leader.found(leader_id, epoch, address)
-        elif leader_id != NOBODY and epoch >= self._leader.epoch:
+        elif leader_id != NO_LEADER and epoch >= self._leader.epoch:
             named = [one for one in response.node_endpoints if one.node_id == leader_id]
             if data.error_code == ErrorCode.FENCED_LEADER_EPOCH and not named:
                 self._leader.found(leader_id, epoch, address)
             for endpoint in named[:1]:
                 self._leader.found(leader_id, epoch, Address(endpoint.host, endpoint.port))
-        if leader_id != NOBODY:
+        if leader_id != NO_LEADER:
             await self._log.note_leader(leader_id, self._leader.epoch)
         if data.error_code != ErrorCode.NONE and self._leader.address != address:
             self._leader_moved(data)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from pykbroker.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochs, OffsetAndEpoch
+from pykbroker.core.log.epochs import LeaderEpochs, OffsetAndEpoch
 from pykbroker.core.metadata.difference import difference
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
@@ -24,6 +24,7 @@ from pykbroker.world.disk import Buffer, Disk, FileSlice
 from wire.errors import DecodeError
 from wire.messages.fetch import EpochEndOffset
 from wire.records.batch import Batch, batches
+from wire.sentinels import NO_LEADER_EPOCH
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class ObserverLog:
         if self._held:
             return self._held[-1].leader_epoch
         latest = self._journal.epochs.latest
-        if latest != UNDEFINED_EPOCH:
+        if latest != NO_LEADER_EPOCH:
             return latest
         newest = self.snapshots.ids()[-1:]
         return newest[0].epoch if newest and newest[0].offset == self.log_end_offset else 0

@@ -9,8 +9,7 @@ import trio
 
 from pykbroker.client.errors import is_refusal
 from pykbroker.core.address import Address
-
-NOBODY = -1
+from wire.sentinels import NO_LEADER
 
 
 class QuorumLeader:
@@ -21,7 +20,7 @@ class QuorumLeader:
 
     def __init__(self, servers: Sequence[Address], epoch: int = 0) -> None:
         self._servers, self._next = tuple(servers), 0
-        self.leader_id, self.epoch = NOBODY, epoch
+        self.leader_id, self.epoch = NO_LEADER, epoch
         self.address: Address | None = None
         self._found = trio.Event()
         self._at_new_epoch: list[Callable[[], None]] = []

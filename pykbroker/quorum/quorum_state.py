@@ -18,9 +18,9 @@ from pykbroker.storage.files.small_files import read_whole, replace_durably
 from pykbroker.world.disk import Disk
 from wire.declare import NIL
 from wire.errors import DecodeError
+from wire.sentinels import NO_LEADER, NO_NODE
 
 QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
-NOBODY = -1
 
 
 class QuorumState(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class QuorumState(msgspec.Struct, frozen=True):
     `applied_offset` was synced, so damage there is not a torn tail.
     """
 
-    leader_id: int = NOBODY
+    leader_id: int = NO_LEADER
     leader_epoch: int = 0
     voters: tuple[int, ...] = ()
     cluster_id: str = ""
@@ -44,7 +44,7 @@ class QuorumState(msgspec.Struct, frozen=True):
             fields: dict[str, Any] = {
                 "leaderId": self.leader_id,
                 "leaderEpoch": self.leader_epoch,
-                "votedId": NOBODY,
+                "votedId": NO_NODE,
                 "votedDirectoryId": id_text(NIL),
             }
             if self.cluster_id:
@@ -54,7 +54,7 @@ class QuorumState(msgspec.Struct, frozen=True):
                 "clusterId": self.cluster_id,
                 "leaderId": self.leader_id,
                 "leaderEpoch": self.leader_epoch,
-                "votedId": NOBODY,
+                "votedId": NO_NODE,
                 "appliedOffset": self.applied_offset,
                 "currentVoters": [{"voterId": voter} for voter in self.voters],
             }

@@ -16,6 +16,7 @@ from pykbroker.world.off_loop import OffLoop
 from wire.errors import DecodeError
 from wire.records.batch import Batch
 from wire.records.control import control_records
+from wire.sentinels import NO_TIMESTAMP
 from wire.stored.control import SnapshotHeaderRecord
 
 logger = logging.getLogger(__name__)
@@ -24,7 +25,6 @@ PART = ".checkpoint.part"
 SUFFIX = ".checkpoint"
 DAMAGED = ".damaged"
 HEADER_BYTES_MAX = 64 << 10
-NO_TIME = -1
 
 
 class Snapshots:
@@ -62,8 +62,8 @@ class Snapshots:
         try:
             header = next(control_records(Batch.read(await self._bytes(snapshot, HEADER_BYTES_MAX)))).value
         except (DecodeError, StopIteration):
-            return NO_TIME
-        return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else NO_TIME
+            return NO_TIMESTAMP
+        return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else NO_TIMESTAMP
 
     async def _bytes(self, snapshot: OffsetAndEpoch, bytes_max: int | None) -> Buffer:
         file = self._disk.open(self.path(snapshot))

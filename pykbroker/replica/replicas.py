@@ -13,7 +13,6 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST, MIGRATING, UNASSIGNED
 from pykbroker.core.metadata.image import (
     BROKER_RESOURCE,
-    NO_LEADER,
     TOPIC_RESOURCE,
     Delta,
     MetadataImage,
@@ -40,6 +39,7 @@ from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.portions import AT_ONCE_MAX, portions
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_LEADER
 
 logger = logging.getLogger(__name__)
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.leading import Leading
 from pykbroker.core.steps import Steps
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.partition.topic_traffic import TopicTraffic
 from pykbroker.replica.replicas import Replicas, TopicReplicas
+from wire.sentinels import NO_LEADER
 
 PARTITIONS_A_STEP = 16
 

@@ -10,10 +10,11 @@ import trio
 
 from pykbroker.core.address import Address
 from pykbroker.core.metadata.ids import UNASSIGNED
-from pykbroker.core.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+from pykbroker.core.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from pykbroker.core.security.session import Session
 from pykbroker.server.departures import Departures
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_LEADER
 
 LOOPBACK = ("127.", "::1")
 

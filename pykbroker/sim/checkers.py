@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pykbroker.sim.history import CONTROL, UNKNOWN_OFFSET, History, Place, PollResult, SendOutcome
+from pykbroker.sim.history import CONTROL, History, Place, PollResult, SendOutcome
+from wire.sentinels import NO_OFFSET
 
 
 class Anomaly(NamedTuple):
@@ -101,7 +102,7 @@ def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
                 continue  # it was deleted, or its offset is unknown
             if found is None:
                 yield Anomaly("lost write", send.place, f"{short(value)}, acknowledged at {offset}, is nowhere")
-            elif send.base_offset != UNKNOWN_OFFSET and found != offset:
+            elif send.base_offset != NO_OFFSET and found != offset:
                 yield Anomaly("moved write", send.place, f"{short(value)}, acknowledged at {offset}, is at {found}")
 
 
@@ -130,7 +131,7 @@ def _check_order(history: History, logs: Logs) -> Iterator[Anomaly]:
             offset = logs.first[send.place].get(value)
             if offset is None:
                 continue
-            before = last.get((send.producer, send.place), UNKNOWN_OFFSET)
+            before = last.get((send.producer, send.place), NO_OFFSET)
             if offset < before:
                 yield Anomaly("order", send.place, f"{short(value)} at {offset}, after one at {before}")
             last[send.producer, send.place] = offset

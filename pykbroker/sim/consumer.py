@@ -16,9 +16,9 @@ from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, Partit
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.records.batch import batches
 from wire.records.record import records
+from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-LATEST, EARLIEST = -1, -2
 LIST_OFFSETS_VERSION = 7
 RESPONSE_BYTES_MAX = 1 << 20
 BATCH_BYTES_MAX = 16 << 20
@@ -193,12 +193,12 @@ async def read_all(connection: SimConnection, place: Place, history: History, *,
 
 async def end_offset(connection: SimConnection, place: Place, *, committed: bool) -> int:
     """Return the high watermark, or the last stable offset. Raise NotServed or an error of LOST."""
-    return await _listed_offset(connection, place, LATEST, READ_COMMITTED if committed else READ_UNCOMMITTED)
+    return await _listed_offset(connection, place, LATEST_TIMESTAMP, READ_COMMITTED if committed else READ_UNCOMMITTED)
 
 
 async def first_offset(connection: SimConnection, place: Place) -> int:
     """Return the log start offset. Raise NotServed or an error of LOST."""
-    return await _listed_offset(connection, place, EARLIEST, READ_UNCOMMITTED)
+    return await _listed_offset(connection, place, EARLIEST_TIMESTAMP, READ_UNCOMMITTED)
 
 
 async def _listed_offset(connection: SimConnection, place: Place, timestamp: int, isolation_level: int) -> int:

@@ -7,7 +7,8 @@ from enum import Enum
 
 import msgspec
 
-UNKNOWN_OFFSET = -1
+from wire.sentinels import NO_OFFSET
+
 CONTROL = b""
 """The value that stands for a transaction marker."""
 Place = tuple[str, int]
@@ -29,7 +30,7 @@ class Send(msgspec.Struct):
     place: Place
     values: tuple[bytes, ...]
     outcome: SendOutcome = SendOutcome.UNKNOWN
-    base_offset: int = UNKNOWN_OFFSET
+    base_offset: int = NO_OFFSET
 
 
 class PollResult(msgspec.Struct):
@@ -46,7 +47,7 @@ class PollResult(msgspec.Struct):
     began_s: float
     ended_s: float
     committed: bool = False
-    next_offset: int = UNKNOWN_OFFSET
+    next_offset: int = NO_OFFSET
 
 
 class Lapse(msgspec.Struct, frozen=True):

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from pykbroker.core.new_topic import BROKER_DEFAULT
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
 from pykbroker.testing.cluster_options import CONTROLLER, ClusterOptions, checked_cluster_options
 from pykbroker.testing.options import START_TIMEOUT_S, ConfigValue, values_as_texts
 from pykbroker.world.shadowing import require_ours
 from pykbroker.world.temporary import temporary_directory
+from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-from pykbroker.core.new_topic import BROKER_DEFAULT
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
 from pykbroker.testing.options import (
     HOST,
@@ -20,6 +19,7 @@ from pykbroker.testing.options import (
 )
 from pykbroker.world.shadowing import require_ours
 from pykbroker.world.temporary import temporary_directory
+from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin

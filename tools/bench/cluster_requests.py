@@ -25,12 +25,12 @@ from wire.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from wire.sentinels import NO_LEADER
 
 PATIENCE_S = 5
 CREATE_MS_MAX = 30_000
 METADATA_VERSION, CREATE_VERSION, QUORUM_VERSION = 7, 5, 0
 METADATA_TOPIC = "__cluster_metadata"
-NO_LEADER = -1
 
 R = TypeVar("R", bound=Response)
 

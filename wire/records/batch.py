@@ -20,7 +20,6 @@ HEADER_BYTES = HEADER.size
 LENGTH_OVERHEAD = 12  # the size of base offset and batch length, which the batch length does not include
 CRC_START = 21  # the checksum covers all bytes from the attributes on
 MAGIC = 2
-NO_TIMESTAMP = -1
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08

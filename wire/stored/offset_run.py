@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from wire.declare import NIL, STRING_BYTES_MAX
 from wire.records.record import RecordCursor
 from wire.records.zigzag import read_varint
+from wire.sentinels import NO_TIMESTAMP
 from wire.stored.framing import I16_BYTES, RecordRun
 from wire.stored.group_offsets import OffsetCommitKey
 from wire.varint import read_uvarint
@@ -22,8 +23,6 @@ RUN_RECORDS_MIN, RUN_RECORDS_MAX = 2, 1000
 """The minimum and the maximum number of records in a run. The general decoders read a single record in less time."""
 SHAPES_MAX = 1024
 """The number of layouts whose `struct.Struct` is cached."""
-NEVER = -1
-"""The expiry time of an offset without an expiry time, as in the versions that this module reads."""
 
 KEY_TYPE = OffsetCommitKey.record_type.to_bytes(I16_BYTES, "big")
 PLAIN, FLEXIBLE = b"\x00\x03", b"\x00\x04"
@@ -170,7 +169,7 @@ def _read(run: OffsetRun[T], cursor: RecordCursor, at: Layout, make: Make[T]) ->
                 text, metadata = its_text, str(its_text, "utf-8")
             if its_time_ms != time_ms:
                 time_ms = its_time_ms
-            offsets[partition] = make(offset, epoch, metadata, time_ms, NEVER, topic_id, base_offset + delta)
+            offsets[partition] = make(offset, epoch, metadata, time_ms, NO_TIMESTAMP, topic_id, base_offset + delta)
             run.count += 1
     except UnicodeDecodeError:
         return

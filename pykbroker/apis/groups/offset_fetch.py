@@ -34,11 +34,11 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from wire.sentinels import NO_OFFSET
 
 TOP_LEVEL_ERROR_VERSION_FIRST = 2
 GROUPS_VERSION_FIRST = 8
 BY_ID_VERSION_FIRST = 10
-NO_OFFSET = -1
 
 LeftOut = list[OffsetFetchResponseTopics]
 

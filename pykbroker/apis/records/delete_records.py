@@ -30,8 +30,7 @@ from wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-
-NO_LOW_WATERMARK = -1
+from wire.sentinels import NO_OFFSET
 
 
 class DeleteRecords(Handler, msgspec.Struct, frozen=True):
@@ -50,7 +49,7 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
         for name, offsets in (yield from by_topic(request)).items():
             answers = []
             for index, offset in offsets.items():
-                answer = DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK)
+                answer = DeleteRecordsPartitionResult(index, NO_OFFSET)
                 try:
                     deletion = self._delete(context, TopicPartition(name, index), offset)
                     answer.low_watermark = deletion.low_watermark
@@ -70,7 +69,7 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
         return DeleteRecordsResponse(
             topics=[
                 DeleteRecordsTopicResult(
-                    name, [DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, code) for index in offsets]
+                    name, [DeleteRecordsPartitionResult(index, NO_OFFSET, code) for index in offsets]
                 )
                 for name, offsets in finish(by_topic(request)).items()
             ]
@@ -94,7 +93,7 @@ async def _finish(
 ) -> DeleteRecordsResponse:
     """Wait until all live replicas have deleted the records. REQUEST_TIMED_OUT stands for those that have not."""
     for _, answer in waiting:
-        answer.error_code, answer.low_watermark = ErrorCode.REQUEST_TIMED_OUT, NO_LOW_WATERMARK
+        answer.error_code, answer.low_watermark = ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET
     with trio.move_on_after(max(0, timeout_ms) / 1000):
         for deletion, answer in waiting:
             try:

@@ -34,15 +34,22 @@ from wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from wire.sentinels import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 FIRST_VERSION = {
-    LATEST: 1,
-    EARLIEST: 1,
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
     MAX_TIMESTAMP: 7,
-    EARLIEST_LOCAL: 8,
-    LATEST_TIERED: 9,
-    EARLIEST_PENDING_UPLOAD: 11,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
 READ_COMMITTED = 1
 DEBUGGING_REPLICA_ID = -2
@@ -150,10 +157,10 @@ class _LookUp:
         upper = self._upper_offset(partition, log)
         if timestamp < 0 and self._context.version < FIRST_VERSION.get(timestamp, 1 << 15):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        if timestamp == LATEST:
+        if timestamp == LATEST_TIMESTAMP:
             self._require_latest(partition)
             self._found((-1, upper, partition.leader_epoch))
-        elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        elif timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             start_offset = log.log_start_offset
             self._found((-1, start_offset, log.epochs.epoch_of(start_offset)))
         elif timestamp == MAX_TIMESTAMP or timestamp >= 0:

@@ -13,8 +13,8 @@ from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from wire.sentinels import NO_TIMESTAMP
 
-NO_TIME = -1
 REQUESTER_VERSION_FIRST = 3
 
 
@@ -30,9 +30,9 @@ class CreateDelegationToken(Handler, msgspec.Struct, frozen=True):
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
             principal_type=request.owner_principal_type or kind,
             principal_name=request.owner_principal_name or name,
-            issue_timestamp_ms=NO_TIME,
-            expiry_timestamp_ms=NO_TIME,
-            max_timestamp_ms=NO_TIME,
+            issue_timestamp_ms=NO_TIMESTAMP,
+            expiry_timestamp_ms=NO_TIMESTAMP,
+            max_timestamp_ms=NO_TIMESTAMP,
         )
         if context.version >= REQUESTER_VERSION_FIRST:
             response.token_requester_principal_type, response.token_requester_principal_name = kind, name

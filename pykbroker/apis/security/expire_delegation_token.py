@@ -13,8 +13,7 @@ from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-
-NO_TIME = -1
+from wire.sentinels import NO_TIMESTAMP
 
 
 class ExpireDelegationToken(Handler, msgspec.Struct, frozen=True):
@@ -25,5 +24,5 @@ class ExpireDelegationToken(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
         return ExpireDelegationTokenResponse(
-            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME
+            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIMESTAMP
         )

@@ -13,8 +13,7 @@ from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-
-NO_TIME = -1
+from wire.sentinels import NO_TIMESTAMP
 
 
 class RenewDelegationToken(Handler, msgspec.Struct, frozen=True):
@@ -25,5 +24,5 @@ class RenewDelegationToken(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
         return RenewDelegationTokenResponse(
-            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME
+            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIMESTAMP
         )

@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage
+from pykbroker.core.metadata.image import MetadataImage, TopicImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import ResourceType
@@ -30,6 +30,7 @@ from wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from wire.sentinels import NO_LEADER
 
 
 class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
-from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage, TopicsImage
+from pykbroker.core.metadata.image import MetadataImage, TopicImage, TopicsImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations, cluster_operations
 from pykbroker.core.security.operation import ResourceType
@@ -44,6 +44,7 @@ from wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from wire.sentinels import NO_LEADER
 
 LISTENER_VERSION_FIRST, ASK_BY_ID_VERSION_FIRST = 6, 12
 

@@ -21,8 +21,8 @@ from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_lat
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 FENCED_VERSION_FIRST = 4
 
 

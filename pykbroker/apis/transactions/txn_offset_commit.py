@@ -16,7 +16,6 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.log.producers import NO_SEQUENCE
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
@@ -37,6 +36,7 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from wire.sentinels import NO_SEQUENCE
 
 LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
 

@@ -11,6 +11,7 @@ from pykbroker.cli.ask import ask, bootstrap_option
 from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.address import Address
 from pykbroker.core.version import VERSION
+from wire.sentinels import NO_FEATURES_EPOCH
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 COLUMNS = ("feature", "supported_min_version", "supported_max_version", "finalized_version_level", "epoch")
 FEATURES_VERSION_FIRST = 3
 """The first version of ApiVersions that has features (KIP-584)."""
-UNKNOWN_EPOCH = -1
 
 
 @click.group()
@@ -45,7 +45,7 @@ def describe(as_json: bool, bootstrap: Sequence[Address]) -> None:
         answer = await admin.connection.ask(ApiVersionsRequest("pykbroker", VERSION), version)
         check(answer.error_code, "features")
         levels = {each.name: each.max_version_level for each in answer.finalized_features}
-        epoch = None if answer.finalized_features_epoch == UNKNOWN_EPOCH else answer.finalized_features_epoch
+        epoch = None if answer.finalized_features_epoch == NO_FEATURES_EPOCH else answer.finalized_features_epoch
         rows = [
             (each.name, each.min_version, each.max_version, levels.get(each.name, 0), epoch)
             for each in sorted(answer.supported_features, key=lambda each: each.name)

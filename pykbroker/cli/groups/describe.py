@@ -101,12 +101,12 @@ async def described(admin: Admin, names: list[str], columns: Sequence[str]) -> t
 
 async def find_ends(leaders: Leaders, topics: set[str], ends: dict[str, Mapping[int, int]]) -> None:
     """Add the log end offsets of more topics to `ends`. A partition whose offset is unknown is left out."""
-    from pykbroker.client.leaders import LATEST
     from pykbroker.core.errors import ApiError
+    from wire.sentinels import LATEST_TIMESTAMP
 
     for topic in sorted(topics - ends.keys()):
         try:
-            found = await leaders.offsets(topic, LATEST)
+            found = await leaders.offsets(topic, LATEST_TIMESTAMP)
         except ApiError:  # the topic is deleted, or a partition has no leader
             found = []
         ends[topic] = {each.partition: each.offset for each in found if not each.error}

@@ -182,12 +182,14 @@ async def found_offsets(
 
     click.ClickException or ApiError: a partition does not exist, or its leader refuses.
     """
-    from pykbroker.client.leaders import EARLIEST, LATEST
+    from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
     leaders, found = leaders_of(admin), dict[TopicPartition, ResetOffsets]()
     try:
         for topic in dict.fromkeys(name for name, _ in selection):
-            starts, ends = [by_partition(await leaders.offsets(topic, each)) for each in (EARLIEST, LATEST)]
+            starts, ends = [
+                by_partition(await leaders.offsets(topic, each)) for each in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+            ]
             times = by_partition(await leaders.offsets(topic, timestamp)) if timestamp is not None else {}
             for index in indexes(topic, selection, starts):
                 part = TopicPartition(topic, index)

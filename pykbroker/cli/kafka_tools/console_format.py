@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from pykbroker.cli.kafka_tools.properties import with_properties
 from pykbroker.cli.records.record_formats import without_nulls
 from pykbroker.core.consumer.records import FetchedColumns
-from wire.records.batch import NO_TIMESTAMP
 from wire.records.record import Headers
+from wire.sentinels import NO_TIMESTAMP
 
 TIMESTAMP_TYPES = (b"CreateTime:", b"LogAppendTime:")
 AS_STRINGS = {(name, "StringDeserializer") for name in ("key.deserializer", "value.deserializer")}

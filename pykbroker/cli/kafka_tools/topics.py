@@ -19,7 +19,8 @@ from pykbroker.cli.kafka_tools.options import (
     pairs,
     topic_pattern,
 )
-from pykbroker.core.new_topic import BROKER_DEFAULT, PARTITIONS_MAX, REPLICAS_MAX, NewTopic
+from pykbroker.core.new_topic import PARTITIONS_MAX, REPLICAS_MAX, NewTopic
+from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin

@@ -9,8 +9,8 @@ from itertools import chain, islice, repeat
 from typing import TypeAlias
 
 from pykbroker.core.consumer.records import FetchedColumns
-from wire.records.batch import NO_TIMESTAMP
 from wire.records.record import Headers
+from wire.sentinels import NO_TIMESTAMP
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.?))", re.DOTALL)

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from pykbroker.core.consumer.records import FetchedColumns
-from wire.records.batch import NO_TIMESTAMP
 from wire.records.record import Headers
+from wire.sentinels import NO_TIMESTAMP
 
 HeaderPairs = list[tuple[str, str | None]]
 

@@ -13,12 +13,12 @@ from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import OFFSET_MAX, milliseconds, time
 from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.address import Address
+from wire.sentinels import HIGH_WATERMARK
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
     from pykbroker.client.leaders import Leaders, PartitionResult
 
-ALL_RECORDS = -1
 LATEST = "latest"
 
 
@@ -45,11 +45,14 @@ def offsets(name: str, at: datetime | None, as_json: bool, bootstrap: Sequence[A
     """
 
     async def work(admin: Admin) -> None:
-        from pykbroker.client.leaders import EARLIEST, LATEST
+        from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
         leaders = leaders_of(admin)
         try:
-            found = [by_partition(await leaders.offsets(name, timestamp)) for timestamp in (EARLIEST, LATEST)]
+            found = [
+                by_partition(await leaders.offsets(name, timestamp))
+                for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+            ]
             if at is not None:
                 found.append(by_partition(await leaders.offsets(name, milliseconds(at))))
         finally:
@@ -97,11 +100,11 @@ async def offsets_before(
     leaders: Leaders, name: str, before: int | datetime | str, partitions: Sequence[int]
 ) -> Mapping[int, int]:
     """Return the offset for each partition below which its records are deleted."""
-    from pykbroker.client import leaders as points
+    from wire.sentinels import LATEST_TIMESTAMP
 
-    timestamp = milliseconds(before) if isinstance(before, datetime) else points.LATEST
+    timestamp = milliseconds(before) if isinstance(before, datetime) else LATEST_TIMESTAMP
     found = by_partition(await leaders.offsets(name, timestamp))
-    chosen = dict.fromkeys(partitions or found, before if isinstance(before, int) else ALL_RECORDS)
+    chosen = dict.fromkeys(partitions or found, before if isinstance(before, int) else HIGH_WATERMARK)
     if isinstance(before, datetime):  # a partition without a record from this time on has only older ones
         chosen |= {index: offset for index, offset in found.items() if offset is not None and index in chosen}
     return chosen

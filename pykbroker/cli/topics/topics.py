@@ -15,7 +15,8 @@ from pykbroker.cli.topics.elect import elect
 from pykbroker.cli.topics.offsets import offsets, trim
 from pykbroker.cli.topics.reassign import reassign
 from pykbroker.core.address import Address
-from pykbroker.core.new_topic import BROKER_DEFAULT, PARTITIONS_MAX, REPLICAS_MAX, NewTopic
+from pykbroker.core.new_topic import PARTITIONS_MAX, REPLICAS_MAX, NewTopic
+from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin, TopicDescription

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from pykbroker.core.compaction.places import RecordPlace
-from wire.records.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, Batch
+from wire.records.batch import CODEC_MASK, DELETE_HORIZON, Batch
 from wire.records.builder import sealed
 from wire.records.compression import Codec, compress
 from wire.records.zigzag import varint
+from wire.sentinels import NO_TIMESTAMP
 
 
 def rebuilt(batch: Batch, data: bytes, kept: Sequence[RecordPlace], horizon_ms: int | None) -> bytes:

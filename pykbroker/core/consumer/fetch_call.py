@@ -10,8 +10,7 @@ from pykbroker.core.consumer.fetch_session import TOPIC_IDS_VERSION, FetchPart, 
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import NIL
 from wire.messages.fetch import FetchRequest, FetchResponse
-
-CONSUMER_REPLICA_ID = -1
+from wire.sentinels import CONSUMER_REPLICA_ID
 
 
 class FetchSettings(msgspec.Struct, frozen=True):

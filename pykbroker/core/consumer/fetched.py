@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from pykbroker.core.consumer.errors import UnreadableRecords
 from pykbroker.core.consumer.partition_state import AssignedPartition
-from pykbroker.core.consumer.position import NO_EPOCH
 from pykbroker.core.consumer.records import CREATE_TIME, LOG_APPEND_TIME, FetchedColumns, ReadRecords, RecordColumns
 from pykbroker.core.errors import again
 from pykbroker.core.topic_partition import TopicPartition
@@ -16,13 +15,13 @@ from wire.messages.fetch import AbortedTransaction, PartitionData
 from wire.records.batch import Batch, batches
 from wire.records.column_reader import read_columns
 from wire.records.control import ControlType, control_records
+from wire.sentinels import NO_LEADER_EPOCH, NO_PRODUCER_ID
 
 CONTENT_BYTES_MAX = 1 << 31
 """The maximum decompressed size of a batch, which is the largest that Kafka's Java clients can read."""
 BYTES_ENOUGH = 32 << 20
 """The decompressed bytes after which a poll takes no further batch. A Fetch response may have thousands of times more
 than its own size."""
-NO_PRODUCER = -1
 
 
 class AbortedTransactions:
@@ -34,7 +33,7 @@ class AbortedTransactions:
 
     def hides(self, batch: Batch) -> bool:
         """Whether the next batch is data of an aborted transaction. Markers end transactions."""
-        if batch.producer_id == NO_PRODUCER:
+        if batch.producer_id == NO_PRODUCER_ID:
             return False
         while self._next and self._next[-1][0] <= batch.last_offset:
             self._producers.add(self._next.pop()[1])
@@ -62,12 +61,12 @@ class CompletedFetch:
         committed: bool,
         checks_crc: bool,
         era: object = None,
-        leader_epoch: int = NO_EPOCH,
+        leader_epoch: int = NO_LEADER_EPOCH,
         reads: ReadRecords = read_columns,
     ) -> None:
         self.era, self._leader_epoch = era, leader_epoch
         self.partition, self.data = partition, data
-        self.next_offset, self.last_epoch = offset, NO_EPOCH
+        self.next_offset, self.last_epoch = offset, NO_LEADER_EPOCH
         self.is_checked = self.is_drained = False
         """Whether the error code was handled, and whether no records are left."""
         self.bytes_read = 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-EARLIEST_TIMESTAMP, LATEST_TIMESTAMP = -2, -1
+from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+
 _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(?:[.,](?P<part>\d{0,9}))?S)?)?",
     re.IGNORECASE | re.ASCII,

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pykbroker.core.consumer.errors import TopicsUnauthorized
-from pykbroker.core.consumer.position import NO_EPOCH, PartitionLeaderOf
+from pykbroker.core.consumer.position import PartitionLeaderOf
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
-
-_UNKNOWN_OFFSET = -1
-_CONSUMER_REPLICA_ID = -1
+from wire.sentinels import CONSUMER_REPLICA_ID, NO_LEADER_EPOCH, NO_OFFSET
 
 
 class TimedOffset(NamedTuple):
@@ -20,7 +18,7 @@ class TimedOffset(NamedTuple):
 
     offset: int
     timestamp: int
-    epoch: int = NO_EPOCH
+    epoch: int = NO_LEADER_EPOCH
 
 
 class OffsetsFound(NamedTuple):
@@ -55,7 +53,7 @@ def list_offsets_requests(
         topic = topics.setdefault(partition.topic, ListOffsetsTopic(partition.topic, []))
         topic.partitions.append(ListOffsetsPartition(partition.partition, leader.epoch, timestamp))
     requests = {
-        node: ListOffsetsRequest(_CONSUMER_REPLICA_ID, int(committed), list(topics.values()), timeout_ms)
+        node: ListOffsetsRequest(CONSUMER_REPLICA_ID, int(committed), list(topics.values()), timeout_ms)
         for node, topics in by_node.items()
     }
     return LeaderRequests(requests, leaderless)
@@ -85,7 +83,7 @@ def offsets_found(request: ListOffsetsRequest, response: ListOffsetsResponse) ->
             if each.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 unauthorized.add(topic.name)
             if each.error_code in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT):
-                is_known = not each.error_code and each.offset != _UNKNOWN_OFFSET
+                is_known = not each.error_code and each.offset != NO_OFFSET
                 offset = TimedOffset(each.offset, each.timestamp, each.leader_epoch) if is_known else None
                 found.offsets[partition] = offset
                 found.retry.discard(partition)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import Enum
 
 from pykbroker.core.consumer.offset_reset import ResetStrategy
-from pykbroker.core.consumer.position import NO_EPOCH, FetchPosition, PartitionLeader
+from pykbroker.core.consumer.position import FetchPosition, PartitionLeader
 from wire.declare import NIL
+from wire.sentinels import NO_LEADER_EPOCH
 
 
 class FetchState(Enum):
@@ -84,7 +85,7 @@ class AssignedPartition:
     def seek_unvalidated(self, position: FetchPosition) -> None:
         """Move to a position, which is validated first if its epoch and the leader's epoch are known."""
         self.seek(position)
-        if position.epoch != NO_EPOCH and position.leader.epoch != NO_EPOCH:
+        if position.epoch != NO_LEADER_EPOCH and position.leader.epoch != NO_LEADER_EPOCH:
             self.state = FetchState.AWAIT_VALIDATION
 
     def request_reset(self, strategy: ResetStrategy) -> None:
@@ -93,7 +94,7 @@ class AssignedPartition:
 
     def move(self, position: FetchPosition) -> None:
         """Move to where the user says, which begins an era. The position is validated as in `seek_unvalidated`."""
-        validates = position.epoch != NO_EPOCH and position.leader.epoch != NO_EPOCH
+        validates = position.epoch != NO_LEADER_EPOCH and position.leader.epoch != NO_LEADER_EPOCH
         state, era = FetchState.AWAIT_VALIDATION if validates else FetchState.FETCHING, object()
         # No function is called between these stores: an interrupt finds either none or all of them done.
         self.state, self.position, self.reset, self.retry_at_ms = state, position, None, 0.0

@@ -6,18 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pykbroker.core.topic_partition import TopicPartition
-
-NO_EPOCH = -1
+from wire.sentinels import NO_LEADER_EPOCH
 
 
 class PartitionLeader(NamedTuple):
     """The leader of a partition, or None if it has none, and its leader epoch, or -1 if it is unknown."""
 
     node: int | None
-    epoch: int = NO_EPOCH
+    epoch: int = NO_LEADER_EPOCH
 
 
-NO_LEADER = PartitionLeader(None)
+NO_LEADER_OR_EPOCH = PartitionLeader(None)
 PartitionLeaderOf = Callable[[TopicPartition], PartitionLeader]
 
 
@@ -28,15 +27,15 @@ class FetchPosition(NamedTuple):
     """
 
     offset: int
-    epoch: int = NO_EPOCH
-    leader: PartitionLeader = NO_LEADER
+    epoch: int = NO_LEADER_EPOCH
+    leader: PartitionLeader = NO_LEADER_OR_EPOCH
 
 
 class CommittedOffset(NamedTuple):
     """An offset of a group: that of the next record, the leader epoch of the record before it or -1, and a text."""
 
     offset: int
-    epoch: int = NO_EPOCH
+    epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
 
 

@@ -15,7 +15,7 @@ from pykbroker.core.consumer.errors import LogTruncation, NoOffsetForPartition, 
 from pykbroker.core.consumer.offset_reset import NO_RESET, ResetStrategy
 from pykbroker.core.consumer.offsets import list_offsets_requests, offsets_found, requested_partitions
 from pykbroker.core.consumer.partition_state import AssignedPartition, FetchState
-from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, FetchPosition, PartitionLeaderOf
+from pykbroker.core.consumer.position import CommittedOffset, FetchPosition, PartitionLeaderOf
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
@@ -27,9 +27,7 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-
-_CONSUMER_REPLICA_ID = -1
-_UNDEFINED = -1
+from wire.sentinels import CONSUMER_REPLICA_ID, NO_LEADER_EPOCH, NO_OFFSET
 
 
 class LookupSettings(NamedTuple):
@@ -96,7 +94,7 @@ class PositionResets:
             if state is None or state.state is not FetchState.AWAIT_RESET or state.reset != call.strategies[partition]:
                 continue
             if offset is not None:  # the log has no record as young as by_duration asks for: Kafka asks again later
-                state.seek_unvalidated(FetchPosition(offset.offset, NO_EPOCH, leader_of(partition)))
+                state.seek_unvalidated(FetchPosition(offset.offset, NO_LEADER_EPOCH, leader_of(partition)))
         return bool(found.retry)
 
     def failed(self, call: ResetCall, now_ms: float) -> bool:
@@ -180,7 +178,7 @@ class PositionValidation:
 
 def _is_defined(end: EpochEndOffset) -> bool:
     """Whether the leader knows where the epoch ends."""
-    return end.end_offset != _UNDEFINED and end.leader_epoch != _UNDEFINED
+    return end.end_offset != NO_OFFSET and end.leader_epoch != NO_LEADER_EPOCH
 
 
 def _validation_request(positions: Mapping[TopicPartition, FetchPosition]) -> OffsetForLeaderEpochRequest:
@@ -188,4 +186,4 @@ def _validation_request(positions: Mapping[TopicPartition, FetchPosition]) -> Of
     for (name, index), position in positions.items():
         topic = topics.setdefault(name, OffsetForLeaderTopic(name, []))
         topic.partitions.append(OffsetForLeaderPartition(index, position.leader.epoch, position.epoch))
-    return OffsetForLeaderEpochRequest(_CONSUMER_REPLICA_ID, list(topics.values()))
+    return OffsetForLeaderEpochRequest(CONSUMER_REPLICA_ID, list(topics.values()))

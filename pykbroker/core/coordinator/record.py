@@ -8,9 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.log.producers import Marker
+from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from wire.stored.framing import CoordinatorKey, CoordinatorValue, RecordRun
-
-NO_PRODUCER = -1
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, gc=False):
@@ -24,8 +23,8 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, gc=False):
     key: CoordinatorKey
     value: CoordinatorValue | None
     version: int = 0
-    producer_id: int = NO_PRODUCER
-    producer_epoch: int = NO_PRODUCER
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 LogRecord = CoordinatorRecord | Marker

@@ -24,11 +24,11 @@ from wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from wire.sentinels import NO_OFFSET
 
 NO_SESSION = 0
 EPOCH_MAX = 2**31 - 1
 NO_EPOCH = -1
-NOT_SENT = -1
 NO_DIVERGENCE = EpochEndOffset()
 
 PartitionKey = tuple[bytes | str, int]
@@ -43,8 +43,8 @@ class SessionPartition(msgspec.Struct, gc=False):
     topic: str
     """The topic's name; empty while the topic id is unknown."""
     asked: FetchPartition
-    high_watermark: int = NOT_SENT
-    log_start_offset: int = NOT_SENT
+    high_watermark: int = NO_OFFSET
+    log_start_offset: int = NO_OFFSET
     replica: Any = None
     """The replica that the caller last found for this partition."""
 

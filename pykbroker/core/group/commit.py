@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.coordinator.record import NO_PRODUCER, CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.rebalance import expect
@@ -19,6 +19,7 @@ from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages import offset_commit as plain
 from wire.messages import txn_offset_commit as txn
+from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from wire.stored.group_offsets import OffsetCommitKey, OffsetCommitValue
 
 GROUP_ID_NOT_FOUND_VERSION_FIRST = 9
@@ -163,8 +164,8 @@ def _write(
     partition: CommittedPartition,
     expire_ms: int,
     step: Step,
-    producer_id: int = NO_PRODUCER,
-    producer_epoch: int = NO_PRODUCER,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> ErrorCode:
     metadata = partition.committed_metadata or ""
     if utf16_units(metadata) > shard.settings.offset_metadata_max_bytes:

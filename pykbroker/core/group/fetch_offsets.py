@@ -16,8 +16,7 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-
-NO_OFFSET = -1
+from wire.sentinels import NO_OFFSET
 
 
 def fetch_offsets(shard: Shard, request: FetchOffsets, token: Token, step: Step) -> Steps[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.group import Group
-from pykbroker.core.group.offsets import NEVER, Committed
+from pykbroker.core.group.offsets import Committed
 from pykbroker.core.group.requests import ClientRequest, ForgetTopics
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
@@ -19,6 +19,7 @@ from wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from wire.sentinels import NO_TIMESTAMP
 from wire.stored.group_offsets import OffsetCommitKey
 
 EXPIRY, FORGETTING = "expiry", "forgetting"
@@ -126,7 +127,7 @@ def _expire(shard: Shard, group: Group, step: Step) -> int:
 
 def _has_expired(group: Group, committed: Committed, retention_ms: int, wall_ms: int) -> bool:
     """Whether the offset's own expiry time, or the broker's retention, has passed."""
-    if committed.expire_ms != NEVER:
+    if committed.expire_ms != NO_TIMESTAMP:
         return wall_ms >= committed.expire_ms
     since_ms = group.retained_since_ms(committed.commit_ms)
     return since_ms is not None and wall_ms - since_ms >= retention_ms

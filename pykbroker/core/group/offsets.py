@@ -12,10 +12,9 @@ import msgspec
 
 from wire.declare import NIL
 from wire.records.record import RecordCursor
+from wire.sentinels import NO_LEADER_EPOCH, NO_TIMESTAMP
 from wire.stored.group_offsets import LegacyOffsetCommitValue, OffsetCommitValue
 from wire.stored.offset_run import OffsetRun, read_offset_run
-
-NEVER = NO_LEADER_EPOCH = -1
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -28,7 +27,7 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
     leader_epoch: int
     metadata: str
     commit_ms: int
-    expire_ms: int = NEVER
+    expire_ms: int = NO_TIMESTAMP
     topic_id: bytes = NIL
     record_offset: int = -1
 

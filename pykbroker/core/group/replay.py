@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykbroker.core.coordinator.record import NO_PRODUCER, CoordinatorRecord, StoredRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord, StoredRecord
 from pykbroker.core.group.classic import stored
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.rebalance import BEGIN, JOIN, SESSION, SYNC
@@ -20,6 +20,7 @@ from pykbroker.core.group.offsets import Committed, Partitions
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
+from wire.sentinels import NO_PRODUCER_ID
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue
 from wire.stored.consumer_group import ConsumerGroupMemberMetadataKey, ConsumerGroupMetadataKey
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
@@ -57,7 +58,7 @@ def _offsets(shard: Shard, group_id: str, topic: str, committed: Partitions, pro
     """Store offsets. A group that has offsets and no other record is a simple group."""
     if group_id not in shard.groups:
         shard.groups[group_id] = ClassicGroup(group_id, OLDEST_TIME_MS)
-    if producer_id != NO_PRODUCER:
+    if producer_id != NO_PRODUCER_ID:
         shard.offsets.put_pending(producer_id, group_id, topic, committed)
     else:
         shard.offsets.put(group_id, topic, committed)

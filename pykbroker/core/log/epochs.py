@@ -12,8 +12,8 @@ from operator import itemgetter
 
 import msgspec
 
-UNDEFINED_EPOCH = -1
-UNDEFINED_OFFSET = -1
+from wire.sentinels import NO_LEADER_EPOCH, NO_OFFSET
+
 EPOCH, START = itemgetter(0), itemgetter(1)
 
 
@@ -27,7 +27,7 @@ class OffsetAndEpoch(msgspec.Struct, frozen=True, order=True, gc=False):
     epoch: int
 
 
-UNDEFINED = OffsetAndEpoch(UNDEFINED_OFFSET, UNDEFINED_EPOCH)
+UNDEFINED = OffsetAndEpoch(NO_OFFSET, NO_LEADER_EPOCH)
 
 
 class LeaderEpochs:
@@ -40,7 +40,7 @@ class LeaderEpochs:
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._entries: list[tuple[int, int]] = []
-        self.latest = UNDEFINED_EPOCH
+        self.latest = NO_LEADER_EPOCH
         """The newest epoch."""
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
@@ -67,29 +67,29 @@ class LeaderEpochs:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> OffsetAndEpoch:
         """Return the largest epoch that is not above `epoch`, with its end offset; UNDEFINED if `epoch` is unknown."""
-        if epoch == self.latest != UNDEFINED_EPOCH:
+        if epoch == self.latest != NO_LEADER_EPOCH:
             return OffsetAndEpoch(log_end_offset, epoch)
         above = bisect_right(self._entries, epoch, key=EPOCH)
-        if epoch == UNDEFINED_EPOCH or above == len(self._entries):
+        if epoch == NO_LEADER_EPOCH or above == len(self._entries):
             return UNDEFINED
         return OffsetAndEpoch(self._entries[above][1], self._entries[above - 1][0] if above else epoch)
 
     def epoch_of(self, offset: int) -> int:
         """Return the epoch that wrote `offset`, or -1 for an offset before the first entry."""
         above = bisect_right(self._entries, offset, key=START)
-        return self._entries[above - 1][0] if above else UNDEFINED_EPOCH
+        return self._entries[above - 1][0] if above else NO_LEADER_EPOCH
 
     def clear(self) -> None:
         """Remove all epochs, because the log begins anew: another log wrote them."""
         self._entries.clear()
-        self.latest = UNDEFINED_EPOCH
+        self.latest = NO_LEADER_EPOCH
 
     def truncate_end(self, log_end_offset: int) -> bool:
         """Remove the epochs that start at `log_end_offset` or above."""
         before = len(self._entries)
         while self._entries and self._entries[-1][1] >= log_end_offset:
             self._entries.pop()
-        self.latest = self._entries[-1][0] if self._entries else UNDEFINED_EPOCH
+        self.latest = self._entries[-1][0] if self._entries else NO_LEADER_EPOCH
         return len(self._entries) != before
 
     def truncate_start(self, log_start_offset: int) -> bool:

@@ -24,8 +24,8 @@ from pykbroker.core.log.verification import Verification, Verifications
 from pykbroker.core.producer_epoch import EPOCH_MAX
 from pykbroker.core.sequence_numbers import SEQUENCE_MASK
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_SEQUENCE
 
-NO_SEQUENCE = -1
 BATCHES_REMEMBERED = 5
 TRANSACTION_VERSION_2 = 2
 """The first version in which every transaction has its own epoch, and its marker carries the next epoch (KIP-890)."""

@@ -26,9 +26,8 @@ from wire.messages.alter_partition import (
     AlterPartitionResponseTopicData,
     BrokerState,
 )
+from wire.sentinels import NO_BROKER_EPOCH
 
-ANY_EPOCH = -1
-"""The broker epoch of a replica whose leader does not know it; it is not checked."""
 RECOVERED, RECOVERING = 0, 1
 
 
@@ -65,7 +64,7 @@ def _alter(
     partition = topic.partitions.get(index)
     if partition is None:
         return _refused(data, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    members = data.new_isr_with_epochs or [BrokerState(broker_id, ANY_EPOCH) for broker_id in data.new_isr]
+    members = data.new_isr_with_epochs or [BrokerState(broker_id, NO_BROKER_EPOCH) for broker_id in data.new_isr]
     fault = epoch_fault(partition, sender, data) or isr_fault(context, partition, members, data.leader_recovery_state)
     if fault:
         return _refused(data, fault)
@@ -125,5 +124,5 @@ def _eligible(context: ControllerContext, partition: PartitionImage, member: Bro
     return (
         broker is not None
         and context.usable(partition, member.broker_id)
-        and member.broker_epoch in (ANY_EPOCH, broker.epoch)
+        and member.broker_epoch in (NO_BROKER_EPOCH, broker.epoch)
     )

@@ -16,7 +16,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerContext, Deciding
 from pykbroker.core.metadata.ids import LOST
-from pykbroker.core.metadata.image import NO_LEADER, TopicImage
+from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.partition_change import ReplicaAssignment, change, without
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL, Record
 from pykbroker.core.metadata.replay import NO_LEADER_CHANGE
@@ -29,6 +29,7 @@ from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_topics import PartitionChangeRecord
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pykbroker.core.metadata.context import ControllerContext
-from pykbroker.core.metadata.image import NO_LEADER, BrokerImage, PartitionImage
+from pykbroker.core.metadata.image import BrokerImage, PartitionImage
 from pykbroker.core.metadata.partition_change import repairs
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicIdPartition
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 
 PORTION_PARTITIONS = 500

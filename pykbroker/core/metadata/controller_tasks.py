@@ -21,12 +21,13 @@ import msgspec
 from pykbroker.core.metadata.broker_changes import PORTION_PARTITIONS, change_broker, everywhere, unserved
 from pykbroker.core.metadata.context import ControllerContext
 from pykbroker.core.metadata.election import Rules
-from pykbroker.core.metadata.image import NO_LEADER, TopicImage
+from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.partition_change import ReplicaAssignment, change, repair, repairs
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.steps import finish
 from pykbroker.core.topic_partition import TopicIdPartition
+from wire.sentinels import NO_LEADER
 
 AT_ONCE = 0.0
 REFUSED_RETRY_MS = 1_000

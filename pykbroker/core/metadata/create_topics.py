@@ -18,12 +18,9 @@ from pykbroker.core.names import CLUSTER_METADATA_TOPIC, check_topic_name, colli
 from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from wire.sentinels import BROKER_DEFAULT
 from wire.stored.metadata_settings import ConfigRecord
 from wire.stored.metadata_topics import ClearElrRecord, TopicRecord
-
-DEFAULT = -1
-"""A number of partitions or replicas that requests the broker's default."""
-
 
 PARTITIONS_MAX = 10_000
 """The largest number of partitions in one request, summed over all topics, including topics that fail validation."""
@@ -56,7 +53,7 @@ def _partitions(context: ControllerContext, topic: CreatableTopic) -> int:
     """Return how many partitions the topic would have."""
     if topic.assignments:
         return len(topic.assignments)
-    return context.settings.num_partitions if topic.num_partitions == DEFAULT else max(0, topic.num_partitions)
+    return context.settings.num_partitions if topic.num_partitions == BROKER_DEFAULT else max(0, topic.num_partitions)
 
 
 def _refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
@@ -130,12 +127,12 @@ def _configs(context: ControllerContext, topic: CreatableTopic) -> dict[str, str
 
 
 def _by_hand(context: ControllerContext, topic: CreatableTopic) -> Steps[list[list[int]]]:
-    if topic.replication_factor != DEFAULT:
+    if topic.replication_factor != BROKER_DEFAULT:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but replication factor was not set to -1.",
         )
-    if topic.num_partitions != DEFAULT:
+    if topic.num_partitions != BROKER_DEFAULT:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
@@ -161,14 +158,16 @@ def _bad_assignment(message: str) -> ApiError:
 
 
 def _placed(context: ControllerContext, topic: CreatableTopic) -> Steps[list[list[int]]]:
-    if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
+    if topic.replication_factor < BROKER_DEFAULT or topic.replication_factor == 0:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
+    if topic.num_partitions < BROKER_DEFAULT or topic.num_partitions == 0:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     settings = context.settings
-    partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
-    replicas = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
+    partitions = settings.num_partitions if topic.num_partitions == BROKER_DEFAULT else topic.num_partitions
+    replicas = (
+        settings.default_replication_factor if topic.replication_factor == BROKER_DEFAULT else topic.replication_factor
+    )
     return (yield from place(context, partitions, replicas))

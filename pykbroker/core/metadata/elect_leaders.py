@@ -13,7 +13,7 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import ControllerContext, Deciding
-from pykbroker.core.metadata.image import NO_LEADER, TopicImage
+from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.partition_change import ReplicaAssignment, change
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.steps import each
@@ -24,6 +24,7 @@ from wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from wire.sentinels import NO_LEADER
 
 
 class Election(IntEnum):

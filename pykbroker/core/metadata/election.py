@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.metadata.replay import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_topics import PartitionChangeRecord
 
 Ids = tuple[int, ...]

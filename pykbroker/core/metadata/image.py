@@ -17,7 +17,6 @@ from wire.stored.framing import FramedRecord
 
 R = TypeVar("R", bound=FramedRecord)
 
-NO_LEADER = -1
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 

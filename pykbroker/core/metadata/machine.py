@@ -33,7 +33,7 @@ from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.elect_leaders import elect_leaders
 from pykbroker.core.metadata.heartbeats import broker_gone, heartbeat
 from pykbroker.core.metadata.ids import Randomness
-from pykbroker.core.metadata.image import EMPTY, NO_LEADER, Delta, MetadataImage
+from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.metadata.partition_index import PartitionIndex
 from pykbroker.core.metadata.producer_ids import allocate_producer_ids
@@ -66,6 +66,7 @@ from wire.messages.elect_leaders import ElectLeadersRequest
 from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from wire.messages.unregister_broker import UnregisterBrokerRequest
 from wire.messages.update_features import UpdateFeaturesRequest
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
 from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 

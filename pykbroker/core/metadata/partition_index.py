@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from pykbroker.core.metadata.image import MetadataImage, PartitionImage
 from pykbroker.core.topic_partition import TopicIdPartition
+from wire.sentinels import NO_LEADER
 
 OrderedPartitions = dict[TopicIdPartition, None]
 """A set of partitions in the order of their last addition, which is the same in every process."""

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import Buffer
-from wire.records.batch import HEADER_BYTES, NO_TIMESTAMP, TRANSACTIONAL, Batch
+from wire.records.batch import HEADER_BYTES, TRANSACTIONAL, Batch
 from wire.records.builder import BatchBuilder, sealed
 from wire.records.columns import encode_records
 from wire.records.compression import Codec
 from wire.records.record import Headers, records
 from wire.records.zigzag import varint
+from wire.sentinels import NO_TIMESTAMP
 
 RECORDS_MAX = 1 << 20
 """The maximum number of records in a batch: their offset deltas take at most three bytes."""

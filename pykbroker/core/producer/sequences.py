@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.batch import BatchState, ProducerBatch
-from pykbroker.core.producer_epoch import EPOCH_MAX, NO_EPOCH, next_epoch
+from pykbroker.core.producer_epoch import EPOCH_MAX, next_epoch
 from pykbroker.core.sequence_numbers import HALF_OF_SEQUENCES, SEQUENCE_MASK, is_before
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse
+from wire.sentinels import NO_OFFSET, NO_PRODUCER_EPOCH
 
-UNKNOWN_OFFSET = -1
 NOT_WRITTEN = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """The errors after which neither a batch nor any later one of its partition is in the log, whatever came before."""
 IN_FLIGHT_BATCHES_MAX = 5
@@ -39,7 +39,7 @@ class ProducerIdentity(NamedTuple):
     """A producer id and its epoch. Both are -1 before a broker has assigned them."""
 
     producer_id: int = -1
-    epoch: int = NO_EPOCH
+    epoch: int = NO_PRODUCER_EPOCH
 
     @property
     def is_valid(self) -> bool:
@@ -58,7 +58,7 @@ class PartitionSequences:
         """The sequence number of the next new batch."""
         self.last_written = SEQUENCE_MASK
         """The sequence number of the last record that was acknowledged. 0 follows its first value."""
-        self.last_offset = UNKNOWN_OFFSET
+        self.last_offset = NO_OFFSET
         """The highest offset that was acknowledged."""
         self.is_known = False
         """Whether a broker has acknowledged a batch with this producer id."""
@@ -97,7 +97,7 @@ class PartitionSequences:
             last = (batch.state.base_sequence + batch.count - 1) & SEQUENCE_MASK
             if (last - self.last_written) & SEQUENCE_MASK < HALF_OF_SEQUENCES:
                 self.last_written = last
-        if base_offset != UNKNOWN_OFFSET:
+        if base_offset != NO_OFFSET:
             self.last_offset = max(self.last_offset, base_offset + batch.count - 1)
 
 
@@ -211,7 +211,7 @@ class Sequences:
             return code.retriable
         partition, sequence = self._of(batch.partition), batch.state.base_sequence
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
-            is_gap = answer.log_start_offset != UNKNOWN_OFFSET  # a broker that is no leader any more does not know it
+            is_gap = answer.log_start_offset != NO_OFFSET  # a broker that is no leader any more does not know it
         elif partition.unresolved is None:
             is_gap = partition.follows_written(sequence)
         else:

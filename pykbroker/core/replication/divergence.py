@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
+from pykbroker.core.log.epochs import LeaderEpochs
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import EpochEndOffset
+from wire.sentinels import NO_LEADER_EPOCH
 
 
 def divergence(
@@ -16,7 +17,7 @@ def divergence(
     Only a divergence below the client's fetch offset counts. Raise OFFSET_OUT_OF_RANGE if this log knows too little.
     """
     end = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
-    if end.epoch == UNDEFINED_EPOCH or fetch_offset < log_start_offset:
+    if end.epoch == NO_LEADER_EPOCH or fetch_offset < log_start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if end.epoch >= last_fetched_epoch and end.offset >= fetch_offset:
         return None
@@ -30,7 +31,7 @@ def truncation_offset(diverging: EpochEndOffset, epochs: LeaderEpochs, log_end_o
     largest smaller epoch, and the next fetch compares that epoch.
     """
     own = epochs.end_offset_for(diverging.epoch, log_end_offset)
-    if own.epoch == UNDEFINED_EPOCH:
+    if own.epoch == NO_LEADER_EPOCH:
         return min(diverging.end_offset, log_end_offset)
     end = min(own.offset, log_end_offset)
     return min(end, diverging.end_offset) if own.epoch == diverging.epoch else end

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-UNKNOWN_OFFSET = -1
-"""An offset below every log start offset: the follower has not fetched from this leader."""
-UNKNOWN_BROKER_EPOCH = -1
-"""The broker epoch of followers that fetch with a version below 15."""
+from wire.sentinels import NO_BROKER_EPOCH, NO_OFFSET
 
 
 class FollowerState:
     """The offsets of one follower.
 
     `log_end_offset` is the offset of its last fetch, and `caught_up_ms` the last time at which it had all records of
-    the leader.
+    the leader. Before its first fetch from this leader, its offsets are below every log start offset. `broker_epoch` is
+    NO_BROKER_EPOCH if it fetches with a version below 15.
     """
 
     __slots__ = (
@@ -25,9 +23,9 @@ class FollowerState:
     )
 
     def __init__(self, caught_up_ms: float) -> None:
-        self.log_end_offset = self.log_start_offset = self.leader_end_offset = UNKNOWN_OFFSET
+        self.log_end_offset = self.log_start_offset = self.leader_end_offset = NO_OFFSET
         self.caught_up_ms = self.fetched_ms = caught_up_ms
-        self.broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.broker_epoch = NO_BROKER_EPOCH
 
     def note_fetch(
         self, offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: float
@@ -35,7 +33,7 @@ class FollowerState:
         """Record a fetch at `offset` while the leader's log ended at `leader_end_offset`."""
         if offset >= leader_end_offset:
             self.caught_up_ms = now_ms
-        elif offset >= self.leader_end_offset != UNKNOWN_OFFSET:
+        elif offset >= self.leader_end_offset != NO_OFFSET:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.log_end_offset, self.log_start_offset = offset, log_start_offset
         self.leader_end_offset = max(self.leader_end_offset, leader_end_offset)
@@ -46,7 +44,7 @@ class FollowerState:
 
         The caller calls this before the leader's log grows, so that the follower had all records then.
         """
-        if self.log_end_offset >= self.leader_end_offset != UNKNOWN_OFFSET:
+        if self.log_end_offset >= self.leader_end_offset != NO_OFFSET:
             self.caught_up_ms = max(self.caught_up_ms, fetched_ms)
         self.fetched_ms = max(self.fetched_ms, fetched_ms)
 

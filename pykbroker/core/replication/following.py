@@ -16,16 +16,16 @@ from enum import Enum, auto
 
 import msgspec
 
-from pykbroker.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
+from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.replication.divergence import truncation_offset
 from wire.declare import Buffer
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.fetch import EpochEndOffset, PartitionData
 from wire.records.batch import Batch, batches
+from wire.sentinels import NO_LEADER_EPOCH
 
 NO_DIVERGENCE = EpochEndOffset()
-NO_EPOCH = -1
 
 
 class Following(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class Following(msgspec.Struct, frozen=True, gc=False):
     error for clients that ask for the leader.
     """
 
-    epoch: int = NO_EPOCH
+    epoch: int = NO_LEADER_EPOCH
     has_leader: bool = False
     absence: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -120,7 +120,7 @@ def decide(
 
 def start_offset(epochs: LeaderEpochs, high_watermark: int, log_end_offset: int) -> int:
     """Return the offset to truncate the own log to before the first fetch: its end, unless it has no leader epoch."""
-    return log_end_offset if epochs.latest != UNDEFINED_EPOCH else min(high_watermark, log_end_offset)
+    return log_end_offset if epochs.latest != NO_LEADER_EPOCH else min(high_watermark, log_end_offset)
 
 
 def begin_inside(records: Buffer, log_start_offset: int) -> Restart | None:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
-from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH, FollowerState
+from pykbroker.core.replication.follower_state import FollowerState
 from pykbroker.core.replication.isr_change import GIVEN_UP, OUTDATED, IsrAnswer, IsrChange
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_BROKER_EPOCH
 
 LONG_AGO_MS = float("-inf")
 STANDS = -1
@@ -196,7 +197,7 @@ class Leading:
     @staticmethod
     def _is_eligible(broker_id: int, state: FollowerState, active: ActiveBrokers) -> bool:
         registered = active.get(broker_id)
-        return registered is not None and state.broker_epoch in (UNKNOWN_BROKER_EPOCH, registered)
+        return registered is not None and state.broker_epoch in (NO_BROKER_EPOCH, registered)
 
     # ---- changes of the ISR
 

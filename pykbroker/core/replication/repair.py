@@ -19,7 +19,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
+from wire.sentinels import NO_LEADER
 
 
 class RepairPhase(Enum):

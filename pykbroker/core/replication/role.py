@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.following import NO_EPOCH, Following
+from pykbroker.core.replication.following import Following
 from pykbroker.core.replication.leading import Leading
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_LEADER_EPOCH
 
 Role = Leading | Following
 
@@ -15,12 +16,12 @@ def require_epoch(role: Role, current_leader_epoch: int) -> None:
 
     `current_leader_epoch` is -1 if the client does not send one.
     """
-    if current_leader_epoch not in (NO_EPOCH, role.epoch):
+    if current_leader_epoch not in (NO_LEADER_EPOCH, role.epoch):
         older = current_leader_epoch < role.epoch
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
-def require_leading(role: Role, current_leader_epoch: int = NO_EPOCH) -> Leading:
+def require_leading(role: Role, current_leader_epoch: int = NO_LEADER_EPOCH) -> Leading:
     """Return the leadership. Raise ApiError if the role has another leader epoch, or if this broker does not lead."""
     require_epoch(role, current_leader_epoch)
     if isinstance(role, Following):

@@ -17,7 +17,8 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from pykbroker.core.metadata.ids import LOST
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
+from wire.sentinels import NO_LEADER
 
 UNWRITABLE_MS_MAX = 3000.0
 """The time in ms for which a replica in the ISR may refuse all appends."""

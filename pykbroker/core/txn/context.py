@@ -11,8 +11,9 @@ from pykbroker.core.producer_epoch import is_exhausted
 from pykbroker.core.txn.requests import ProducerIdSource, Reply
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import PREPARED
-from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER_ID, Transaction
+from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, Transaction
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_PRODUCER_ID
 
 TransactionDecision = tuple[Transaction | None, Reply]
 """The changed transaction, or None if nothing changes, and the reply."""

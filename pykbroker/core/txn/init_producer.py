@@ -8,12 +8,13 @@ its previous epoch and gets the same reply. That epoch is kept in memory only, a
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.producer_epoch import NO_EPOCH, is_exhausted, next_epoch
+from pykbroker.core.producer_epoch import is_exhausted, next_epoch
 from pykbroker.core.txn.context import Renewal, TransactionContext, TransactionDecision
 from pykbroker.core.txn.requests import InitProducer, TransactionAnswer
 from pykbroker.core.txn.state import PREPARED, TransactionState
 from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_PRODUCER_EPOCH
 
 
 def init_producer(context: TransactionContext, request: InitProducer) -> TransactionDecision:
@@ -27,7 +28,7 @@ def init_producer(context: TransactionContext, request: InitProducer) -> Transac
     known = context.transactions.get(request.transactional_id)
     if known is None:
         known = Transaction(request.transactional_id, context.next_producer_id(), request.timeout_ms)
-    elif request.epoch != NO_EPOCH and not _may_continue(known, request):
+    elif request.epoch != NO_PRODUCER_EPOCH and not _may_continue(known, request):
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if known.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -47,7 +48,7 @@ def _may_continue(known: Transaction, request: InitProducer) -> bool:
 
 
 def _renew(context: TransactionContext, request: InitProducer, known: Transaction) -> TransactionDecision:
-    if known.epoch != NO_EPOCH and request.epoch not in (NO_EPOCH, known.epoch):
+    if known.epoch != NO_PRODUCER_EPOCH and request.epoch not in (NO_PRODUCER_EPOCH, known.epoch):
         renewal = Renewal(known.producer_id, known.epoch, request.epoch)
         if context.renewals.get(request.transactional_id) != renewal:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
@@ -56,9 +57,9 @@ def _renew(context: TransactionContext, request: InitProducer, known: Transactio
         producer_id, epoch = context.next_producer_id(), 0
     else:
         producer_id, epoch = known.producer_id, next_epoch(known.epoch)
-    if request.epoch in (NO_EPOCH, known.epoch):
+    if request.epoch in (NO_PRODUCER_EPOCH, known.epoch):
         context.renewals.pop(request.transactional_id, None)
-    if request.epoch == known.epoch != NO_EPOCH:
+    if request.epoch == known.epoch != NO_PRODUCER_EPOCH:
         context.renewals[request.transactional_id] = Renewal(producer_id, epoch, known.epoch)
     renewed = known.renewed(producer_id, epoch, request.timeout_ms, context.wall_ms)
     return renewed, TransactionAnswer(producer_id=producer_id, epoch=epoch)

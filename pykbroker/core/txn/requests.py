@@ -7,10 +7,10 @@ from typing import Protocol
 
 import msgspec
 
-from pykbroker.core.producer_epoch import NO_EPOCH
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.core.txn.transaction import NO_PRODUCER_ID, Transaction
+from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class TransactionRequest(msgspec.Struct, frozen=True, gc=False):
@@ -24,7 +24,7 @@ class InitProducer(TransactionRequest, frozen=True):
 
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
-    epoch: int = NO_EPOCH
+    epoch: int = NO_PRODUCER_EPOCH
 
 
 class AddPartitions(TransactionRequest, frozen=True):
@@ -85,7 +85,7 @@ class TransactionAnswer(msgspec.Struct, frozen=True, gc=False):
 
     error_code: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
-    epoch: int = NO_EPOCH
+    epoch: int = NO_PRODUCER_EPOCH
 
 
 class Verified(msgspec.Struct, frozen=True, gc=False):

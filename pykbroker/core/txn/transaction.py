@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
-from pykbroker.core.producer_epoch import NO_EPOCH, next_epoch
+from pykbroker.core.producer_epoch import next_epoch
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.state import PREDECESSORS, TransactionState
 from wire.errors import DecodeError
+from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 from wire.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-NO_PRODUCER_ID = NO_TIME = -1
 EPOCH_BUMP_VERSION = 2
 """The first transaction version in which the end of every transaction bumps the epoch (KIP-890)."""
 
@@ -27,11 +27,11 @@ class Transaction(msgspec.Struct, frozen=True):
     transactional_id: str
     producer_id: int
     timeout_ms: int
-    epoch: int = NO_EPOCH
+    epoch: int = NO_PRODUCER_EPOCH
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
-    started_ms: int = NO_TIME
-    updated_ms: int = NO_TIME
+    started_ms: int = NO_TIMESTAMP
+    updated_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     client_version: int = 0
@@ -56,7 +56,7 @@ class Transaction(msgspec.Struct, frozen=True):
             epoch=epoch,
             timeout_ms=timeout_ms,
             partitions=frozenset(),
-            started_ms=NO_TIME,
+            started_ms=NO_TIMESTAMP,
         )
 
     def extended(self, partitions: frozenset[TopicPartition], client_version: int, wall_ms: int) -> Transaction:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.pipeline.times import NO_TIMESTAMP, has_day
+from pykbroker.pipeline.times import has_day
+from wire.sentinels import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import trio
 
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.quota import ReplicationQuota
 from pykbroker.replica.following.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.following.fetcher import ReplicaFetcher
@@ -15,6 +15,7 @@ from pykbroker.replica.following.followed import Followed, Truncated
 from pykbroker.replica.following.leader_link import LeaderLinks
 from pykbroker.replica.partition.own_broker import OwnBroker
 from pykbroker.replica.partition.partition import Partition
+from wire.sentinels import NO_LEADER
 
 END_S_MAX = 1.0
 """The time limit for the end of a fetch session, for which nothing waits."""

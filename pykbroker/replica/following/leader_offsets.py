@@ -8,9 +8,7 @@ from pykbroker.replica.following.followed import Followed
 from pykbroker.replica.following.leader_link import LeaderLink
 from wire.error_codes import ErrorCode
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-
-LATEST, EARLIEST = -1, -4
-"""The timestamps that stand for the log end offset and for the first local offset."""
+from wire.sentinels import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
 
 
 async def after_range_of(link: LeaderLink, node_id: int, followed: Followed) -> CutLog | Restart | None:
@@ -18,11 +16,11 @@ async def after_range_of(link: LeaderLink, node_id: int, followed: Followed) -> 
 
     Raise ApiError with the leader's error.
     """
-    latest = await _offset(link, node_id, followed, LATEST)
+    latest = await _offset(link, node_id, followed, LATEST_TIMESTAMP)
     log = followed.partition.log
     if log is None or latest < log.log_end_offset:
         return CutLog(latest)
-    return after_range(latest, await _offset(link, node_id, followed, EARLIEST), log.log_end_offset)
+    return after_range(latest, await _offset(link, node_id, followed, EARLIEST_LOCAL_TIMESTAMP), log.log_end_offset)
 
 
 async def _offset(link: LeaderLink, node_id: int, followed: Followed, timestamp: int) -> int:

@@ -8,9 +8,7 @@ from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.partition.watch import Watch
 from pykbroker.storage.log.log import Log
 from wire.error_codes import ErrorCode
-
-HIGH_WATERMARK = -1
-"""The offset that stands for the high watermark."""
+from wire.sentinels import HIGH_WATERMARK
 
 
 class Deletion:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition, requested_partitions
 from pykbroker.core.fetch.session_cache import FetchSessionCache
-from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.follower_session import FollowerSession
 from pykbroker.replica.leading.isr_keeper import IsrKeeper
@@ -17,6 +16,7 @@ from pykbroker.replica.replicas import Replicas
 from pykbroker.storage.log.log import Log
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, PartitionData, ReplicaState
+from wire.sentinels import NO_BROKER_EPOCH
 
 
 class FollowerFetches:
@@ -80,7 +80,7 @@ class FollowerFetches:
             self._early.add(broker_id)
 
     def _registered(self, broker_id: int) -> int:
-        return self._keeper.broker.registered.get(broker_id, UNKNOWN_BROKER_EPOCH)
+        return self._keeper.broker.registered.get(broker_id, NO_BROKER_EPOCH)
 
     def _remove_outdated(self, broker_id: int) -> None:
         """Remove the sessions that a broker has left."""
@@ -88,7 +88,7 @@ class FollowerFetches:
         for one in self._sessions.get(broker_id, ()):
             if one.session is None or one.session.is_removed:
                 continue
-            if one.is_empty or UNKNOWN_BROKER_EPOCH != one.broker_epoch < registered:
+            if one.is_empty or NO_BROKER_EPOCH != one.broker_epoch < registered:
                 self._cache.remove(one.session)
                 continue
             kept.append(one)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH, FollowerState
+from pykbroker.core.replication.follower_state import FollowerState
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
 from pykbroker.replica.partition.own_broker import OwnBroker
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.world.portions import portions
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_BROKER_EPOCH
 
 
 class IsrKeeper:
@@ -49,7 +50,7 @@ class IsrKeeper:
         if state is None:
             known = leader_epoch >= 0
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if UNKNOWN_BROKER_EPOCH != broker_epoch < self.broker.registered.get(broker_id, UNKNOWN_BROKER_EPOCH):
+        if NO_BROKER_EPOCH != broker_epoch < self.broker.registered.get(broker_id, NO_BROKER_EPOCH):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return state
 

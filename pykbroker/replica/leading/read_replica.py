@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.replica.partition.consumer_reading import Prefer
 from pykbroker.replica.partition.partition import Partition
+from wire.sentinels import NO_NODE
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The only value of replica.selector.class with an effect."""
-NO_PREFERENCE = -1
 
 
 class RackAwareSelector:
@@ -33,7 +33,7 @@ class RackAwareSelector:
         brokers = self._image().cluster.brokers
         own = brokers.get(partition.broker.node_id)
         if leading is None or (own is not None and own.rack == rack):
-            return NO_PREFERENCE
+            return NO_NODE
         candidates = [
             (state.log_end_offset, state.caught_up_ms, -broker_id)
             for broker_id, state in leading.followers.items()
@@ -42,4 +42,4 @@ class RackAwareSelector:
             and brokers[broker_id].rack == rack
             and state.log_start_offset <= offset <= state.log_end_offset
         ]
-        return -max(candidates)[2] if candidates else NO_PREFERENCE
+        return -max(candidates)[2] if candidates else NO_NODE

@@ -8,11 +8,10 @@ import trio
 
 from pykbroker.core.log.refused_sequences import RefusalLimit
 from pykbroker.core.metadata.image import ClusterImage
-from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH
+from wire.sentinels import NO_BROKER_EPOCH, NO_NODE
 
 LAG_MS_MAX = 30_000
 """The default of replica.lag.time.max.ms."""
-NO_NODE = -1
 
 
 class OwnBroker:
@@ -28,7 +27,7 @@ class OwnBroker:
 
     def __init__(self, node_id: int = NO_NODE, lag_ms_max: float = LAG_MS_MAX) -> None:
         self.node_id, self.lag_ms_max = node_id, lag_ms_max
-        self.broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.broker_epoch = NO_BROKER_EPOCH
         self.active: Mapping[int, int] = {}
         self.registered: Mapping[int, int] = {}
         self.isr_expansions = self.isr_shrinks = self.isr_refusals = 0
@@ -44,7 +43,7 @@ class OwnBroker:
         """Take over the broker epochs of the metadata."""
         self.active = {broker.id: broker.epoch for broker in cluster.active()}
         self.registered = {broker.id: broker.epoch for broker in cluster.brokers.values()}
-        self.broker_epoch = self.registered.get(self.node_id, UNKNOWN_BROKER_EPOCH)
+        self.broker_epoch = self.registered.get(self.node_id, NO_BROKER_EPOCH)
 
     def count_isr_change(self, before: Sequence[int], after: Sequence[int]) -> None:
         """Count a proposed change that was committed, by the ISRs before and after it."""

@@ -11,7 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.metadata.image import PartitionImage
-from pykbroker.core.replication.following import NO_EPOCH, Following
+from pykbroker.core.replication.following import Following
 from pykbroker.core.replication.leading import Leading
 from pykbroker.core.replication.repair import Repair
 from pykbroker.core.replication.role import Role, require_epoch, require_leading, require_led_in
@@ -34,6 +34,7 @@ from pykbroker.world.disk import Buffer, FileSlice, Shortened
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.records.control import MARKER_BYTES
+from wire.sentinels import NO_LEADER_EPOCH
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class Partition:
         self.refused = RefusedBatches(self.broker.refused_sequences_limit)
         self.repair: Repair | None = None
         self.unwritable: Unwritable | None = None
-        self.fetched_epoch = NO_EPOCH
+        self.fetched_epoch = NO_LEADER_EPOCH
         self.throttle: Throttle | None = None
         self.traffic = TopicTraffic()
         self.watches: set[Watch] = set()
@@ -171,7 +172,7 @@ class Partition:
         """Whether the log can be served: it is open, and neither its last flush nor its directory has failed."""
         return self.log is not None and self.log.failed is None and self.directory.failed is None
 
-    def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> Log:
+    def require_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> Log:
         """Return the log for a client whose metadata has this leader epoch, -1 if the client does not send one.
 
         Raise ApiError if the log is offline, if the client's epoch is fenced or unknown, or if this broker is not the
@@ -181,7 +182,7 @@ class Partition:
         if log is None or log.flusher.failed is not None or self.directory.failed is not None:
             raise self._offline()
         role = self.role
-        if isinstance(role, Following) or NO_EPOCH != current_leader_epoch != role.epoch:
+        if isinstance(role, Following) or NO_LEADER_EPOCH != current_leader_epoch != role.epoch:
             require_leading(role, current_leader_epoch)
         return log
 
@@ -421,14 +422,14 @@ class Partition:
             with self.errors():
                 await self.log.reader.scrub(pace)
 
-    async def wait_committed(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+    async def wait_committed(self, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Wait until the high watermark has reached `offset`, as a Produce request with acks=all does.
 
         `leader_epoch` is the epoch in which the records were appended, the current one by default. Raise
         NOT_LEADER_OR_FOLLOWER if it ends first, since the records may be lost then, or
         NOT_ENOUGH_REPLICAS_AFTER_APPEND.
         """
-        epoch = self.leader_epoch if leader_epoch == NO_EPOCH else leader_epoch
+        epoch = self.leader_epoch if leader_epoch == NO_LEADER_EPOCH else leader_epoch
         watch = Watch([self.watches])
         try:
             self.advance(self.require_leader())

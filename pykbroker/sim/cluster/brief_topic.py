@@ -22,10 +22,10 @@ from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.records.builder import BatchBuilder
+from wire.sentinels import ACKS_ALL
 
 TOPIC = "brief"
 PLACES: tuple[Place, ...] = ((TOPIC, 0), (TOPIC, 1))
-ACKS_ALL = -1
 OF_CONTROLLERS = (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NOT_CONTROLLER)
 """The errors of a controller that may pass: too few brokers are registered, or the disk of its metadata log failed."""
 PRODUCE_BY_ID, DELETE_STATES = 13, 6

@@ -7,7 +7,6 @@ from random import Random
 
 import trio
 
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.replication.leading import Leading
 from pykbroker.sim.cluster.link_faults import has_uncommitted
 from pykbroker.sim.cluster.nodes import SimCluster
@@ -16,6 +15,7 @@ from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, CONTROLLER_PO
 from pykbroker.sim.cluster.stalls import stall
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
+from wire.sentinels import NO_LEADER
 
 LEFT_S_MIN, LEFT_S_MAX = 1.0, 5.0
 """The duration in seconds for which a follower gets no answer, so that it leaves the ISR."""

@@ -11,8 +11,8 @@ from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.metadata import MetadataResponse
 from wire.messages.produce import ProduceResponse
+from wire.sentinels import NO_LEADER
 
-NO_LEADER = -1
 STALE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -7,7 +7,6 @@ from random import Random
 
 import trio
 
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, host_of
@@ -15,6 +14,7 @@ from pykbroker.sim.cluster.stalls import stall
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
+from wire.sentinels import NO_LEADER
 
 ELECTED_S_MAX, LOOK_S = 6.0, 0.001
 """The time in seconds to wait for an election, and the time between two looks at the metadata."""

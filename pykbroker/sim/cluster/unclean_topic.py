@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import trio
 
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.sim.client import LOST, SimConnection
 from pykbroker.sim.cluster.brief_topic import PRODUCE_BY_ID, require
 from pykbroker.sim.cluster.nodes import SimCluster
@@ -29,6 +29,7 @@ from wire.messages.create_topics import (
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.records.builder import BatchBuilder
+from wire.sentinels import NO_LEADER
 
 TOPIC, OPERATOR = "unclean", "operator"
 PLACE: Place = (TOPIC, 0)

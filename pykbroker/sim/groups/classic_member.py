@@ -11,7 +11,7 @@ from math import inf
 import trio
 
 from pykbroker.sim.client import GROUP, SimConnection
-from pykbroker.sim.groups.history import NO_GENERATION, Assigned, GroupHistory
+from pykbroker.sim.groups.history import Assigned, GroupHistory
 from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S
 from pykbroker.sim.groups.offsets import Committer
 from pykbroker.sim.groups.refusal import require
@@ -22,6 +22,7 @@ from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from wire.sentinels import NO_GENERATION_ID
 from wire.stored.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
@@ -45,7 +46,7 @@ class ClassicSimMember:
     ) -> None:
         self.name, self.group, self._history, self._places = name, group, history, places
         self._instance_id = instance_id
-        self._member_id, self._generation = "", NO_GENERATION
+        self._member_id, self._generation = "", NO_GENERATION_ID
         self.owned: tuple[Place, ...] = ()
         self.lives_until_s = -inf
 
@@ -56,7 +57,7 @@ class ClassicSimMember:
 
     def forget(self, *, forgotten: bool) -> None:
         """Drop the membership. If `forgotten` is true, drop the member id too."""
-        self.owned, self._generation = (), NO_GENERATION
+        self.owned, self._generation = (), NO_GENERATION_ID
         if forgotten:
             self._member_id, self.lives_until_s = "", -inf
 

@@ -10,15 +10,14 @@ from math import inf
 import msgspec
 
 from pykbroker.sim.history import Place, SendOutcome
-
-NO_GENERATION = -1
+from wire.sentinels import NO_GENERATION_ID
 
 
 class Commit(msgspec.Struct):
     """One partition's offset, with a `mark` that no other commit has.
 
-    `generation` is NO_GENERATION for a commit without a membership. If `in_transaction` is true, the commit belongs to
-    a transaction. OffsetFetch may return it only from `not_before_s` on, when its producer requests the end of the
+    `generation` is NO_GENERATION_ID for a commit without a membership. If `in_transaction` is true, the commit belongs
+    to a transaction. OffsetFetch may return it only from `not_before_s` on, when its producer requests the end of the
     transaction.
     """
 
@@ -29,7 +28,7 @@ class Commit(msgspec.Struct):
     began_s: float
     ended_s: float = inf
     outcome: SendOutcome = SendOutcome.UNKNOWN
-    generation: int = NO_GENERATION
+    generation: int = NO_GENERATION_ID
     in_transaction: bool = False
     not_before_s: float = -inf
 

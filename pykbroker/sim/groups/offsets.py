@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from pykbroker.sim.client import SimConnection
-from pykbroker.sim.groups.history import NO_GENERATION, Commit, FetchedOffset, GroupHistory
+from pykbroker.sim.groups.history import Commit, FetchedOffset, GroupHistory
 from pykbroker.sim.groups.refusal import EVICTED, require
 from pykbroker.sim.history import Place, SendOutcome
 from wire.api import ApiKey
@@ -22,6 +22,7 @@ from wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from wire.sentinels import NO_GENERATION_ID, NO_OFFSET
 
 INSTANCE_VERSION_FIRST, EPOCH_VERSION_FIRST = 7, 9
 EVERYTHING_VERSION_FIRST, STABLE_VERSION_FIRST, GROUPS_VERSION_FIRST = 2, 7, 8
@@ -30,14 +31,13 @@ EVERYTHING = 0.2
 
 Such a response omits partitions with pending transactional offsets.
 """
-NO_OFFSET = -1
 
 
 class Committer(msgspec.Struct, frozen=True):
     """The identity in OffsetCommit: a member, or none. `by_epoch` is true for a member of a consumer group."""
 
     member_id: str = ""
-    generation: int = NO_GENERATION
+    generation: int = NO_GENERATION_ID
     instance_id: str | None = None
     by_epoch: bool = False
 

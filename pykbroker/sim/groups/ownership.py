@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from pykbroker.sim.checkers import Anomaly
-from pykbroker.sim.groups.history import NO_GENERATION, Assigned, Commit, GroupHistory, Lease
+from pykbroker.sim.groups.history import Assigned, Commit, GroupHistory, Lease
 from pykbroker.sim.history import Place, SendOutcome
+from wire.sentinels import NO_GENERATION_ID
 
 
 def check_ownership(history: GroupHistory) -> list[Anomaly]:
@@ -60,7 +61,11 @@ def _check_fences(commits: Iterable[Commit], assigned: Iterable[Assigned]) -> It
         times[group] = [received_s for received_s, _ in events]
         highest[group] = list(accumulate((generation for _, generation in events), max))
     for commit in commits:
-        if commit.outcome is SendOutcome.ACKNOWLEDGED and commit.generation != NO_GENERATION and commit.group in times:
+        if (
+            commit.outcome is SendOutcome.ACKNOWLEDGED
+            and commit.generation != NO_GENERATION_ID
+            and commit.group in times
+        ):
             before = bisect_left(times[commit.group], commit.began_s)
             if before and highest[commit.group][before - 1] > commit.generation:
                 yield Anomaly(

@@ -21,11 +21,10 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 
 if TYPE_CHECKING:
     from pykbroker.sim.scripted.node import ScriptedNode
-
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
 
 async def answer_list_offsets(
@@ -46,8 +45,8 @@ def _list_offset(node: ScriptedNode, topic: str, asked: ListOffsetsPartition) ->
         log = log_of(node, partition, NIL, asked.current_leader_epoch)
     except ApiError as error:
         return ListOffsetsPartitionResponse(asked.partition_index, error.code)
-    if asked.timestamp in (LATEST, EARLIEST):
-        offset = log.end_offset if asked.timestamp == LATEST else log.start_offset
+    if asked.timestamp in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP):
+        offset = log.end_offset if asked.timestamp == LATEST_TIMESTAMP else log.start_offset
         return ListOffsetsPartitionResponse(asked.partition_index, 0, -1, offset, node.state.leader_epoch(partition))
     found = (
         max(log.records, key=lambda record: record.timestamp, default=None)

@@ -18,8 +18,7 @@ from wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-
-NO_LEADER = -1
+from wire.sentinels import NO_LEADER
 
 
 class ScriptedPartition(msgspec.Struct):

@@ -16,7 +16,7 @@ from pykbroker.sim.client import TEMPORARY, VERSION_MAX, Again, Dialer, SimConne
 from pykbroker.sim.groups.history import Commit
 from pykbroker.sim.groups.offsets import NOBODY, Committer
 from pykbroker.sim.groups.refusal import EVICTED, Evicted
-from pykbroker.sim.history import UNKNOWN_OFFSET, Place, Send, SendOutcome
+from pykbroker.sim.history import Place, Send, SendOutcome
 from pykbroker.sim.producer import TIMEOUT_MS, PendingBatch
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
@@ -33,16 +33,15 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from wire.records.builder import BatchBuilder
+from wire.sentinels import ACKS_ALL, NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 T = TypeVar("T")
 TRANSACTION_TIMEOUT_S = 4.0
 CONCURRENT_S = 0.05
 """The pause before the producer retries a request while its last transaction is being completed, in seconds."""
-NO_PRODUCER = -1
 ADDED_VERSION_LAST = 3
 """The last version of AddPartitionsToTxn for clients. Newer versions are for brokers."""
 PRODUCE_2, OFFSETS_2, END_2, MEMBER_VERSION_FIRST = 12, 5, 5, 3
-ACKS_ALL = -1
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 SPOILED = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
 
@@ -73,7 +72,7 @@ class TransactionalProducer:
     ) -> None:
         self.name, self.id, self._version = name, transactional_id, version
         self._dice, self._history, self._wall_ms = dialer.dice, history, stage.wall_ms
-        self._producer_id = self._epoch = NO_PRODUCER
+        self._producer_id, self._epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         self._may_go_on = self._ending = False
         self._sequences: dict[Place, int] = {}
         self._added: set[Place | str] = set()
@@ -83,7 +82,7 @@ class TransactionalProducer:
     @property
     def ready(self) -> bool:
         """Whether the producer has an epoch."""
-        return self._epoch != NO_PRODUCER and not self._may_go_on
+        return self._epoch != NO_PRODUCER_EPOCH and not self._may_go_on
 
     @property
     def may_retry(self) -> bool:
@@ -102,7 +101,7 @@ class TransactionalProducer:
         """
         self._may_go_on = not fenced and self._dice.random() < 0.5
         if not self._may_go_on:
-            self._producer_id = self._epoch = NO_PRODUCER
+            self._producer_id, self._epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         self._close()
 
     def _close(self) -> None:
@@ -179,7 +178,7 @@ class TransactionalProducer:
         for pending, produced in zip(batches, answer.responses, strict=True):
             pending.send.outcome = SendOutcome.ACKNOWLEDGED
             one = produced.partition_responses[0]
-            pending.send.base_offset = one.base_offset if not one.error_code else UNKNOWN_OFFSET
+            pending.send.base_offset = one.base_offset if not one.error_code else NO_OFFSET
 
     async def _add_partitions(self, connection: SimConnection, places: list[Place]) -> None:
         missing = sorted(place for place in places if place not in self._added)
@@ -283,7 +282,7 @@ class TransactionalProducer:
             answer = await ask()
             worst = [ErrorCode(code) for code in codes(answer) if code]
             if not worst:
-                if self._epoch != NO_PRODUCER:
+                if self._epoch != NO_PRODUCER_EPOCH:
                     self._history.deeds.append(
                         Deed(
                             self.id,

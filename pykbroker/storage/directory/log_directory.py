@@ -50,12 +50,12 @@ from pykbroker.storage.segments.opening import LOADED_MAX, Loaded
 from pykbroker.world.disk import Disk, Locked
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.portions import portions
+from wire.sentinels import NO_BROKER_EPOCH
 
 logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-NO_BROKER_EPOCH = -1
 CLOSING_AT_ONCE = 64
 CHORE_INTERVAL_S = 1
 CHECKPOINT_INTERVAL_MS = 60_000

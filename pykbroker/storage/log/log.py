@@ -14,13 +14,14 @@ from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.log.reader import LogReader
 from pykbroker.storage.log.shrinker import LogShrinker
 from pykbroker.storage.log.state import LogState
-from pykbroker.storage.recovery.recovery import NO_SNAPSHOT, RecoveredLog, begin, needs_snapshot, recover
+from pykbroker.storage.recovery.recovery import RecoveredLog, begin, needs_snapshot, recover
 from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from pykbroker.storage.segments.opening import NO_PARTITION, DueLogs, Loaded, Opening
 from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.storage.segments.segment import no_clock
 from pykbroker.world.disk import Buffer, Disk, FileSlice
 from pykbroker.world.off_loop import OffLoop
+from wire.sentinels import NO_OFFSET
 
 
 def no_jitter(_below: int) -> int:
@@ -297,7 +298,7 @@ class Log:
         open transaction.
         """
         state, files, segment = self.state, dict[str, bytes](), self.segments.active
-        lacks_snapshot = complete and state.snapshot_offset == NO_SNAPSHOT and len(state.producers) > 0
+        lacks_snapshot = complete and state.snapshot_offset == NO_OFFSET and len(state.producers) > 0
         if lacks_snapshot or needs_snapshot(segment, state.snapshot_offset):
             files |= state.snapshot_file()
         if complete:

@@ -7,8 +7,8 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from wire.error_codes import ErrorCode
-from wire.records.batch import NO_TIMESTAMP
 from wire.records.record import validate_content
+from wire.sentinels import NO_TIMESTAMP
 
 
 class RecordRules(msgspec.Struct, gc=False, frozen=True):

@@ -12,17 +12,14 @@ from pykbroker.storage.log.retention import expired
 from pykbroker.storage.log.state import LogState
 from pykbroker.storage.log.swap import require_sources, swap
 from pykbroker.storage.recovery.rebuild import producers_at
-from pykbroker.storage.recovery.recovery import NO_SNAPSHOT
 from pykbroker.storage.segments.cleaned import CleanedSegment
 from pykbroker.storage.segments.leftovers import offsets_of
 from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.storage.segments.segment import file_name
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_OFFSET
 
 logger = logging.getLogger(__name__)
-
-NOTHING = -1
-"""An offset below the offset of every record."""
 
 
 class LogShrinker:
@@ -138,9 +135,9 @@ class LogShrinker:
         await self._flusher.remove_epochs()
         state.epochs.clear()  # before another task runs, which might write the old epochs into their file again
         state.tail.clear()
-        await self._drop_above(NOTHING)
+        await self._drop_above(NO_OFFSET)  # all segments
         self._segments.begin_anew(offset)
-        self._drop_snapshots(NOTHING)
+        self._drop_snapshots(NO_OFFSET)
         await self._flusher.sync_names()
         state.log_start_offset = log_start_offset
         await self._resume_at(offset)
@@ -157,7 +154,7 @@ class LogShrinker:
 
     def _drop_snapshots(self, end: int) -> None:
         """Remove the producer snapshots above `end`."""
-        state, kept = self._state, NO_SNAPSHOT
+        state, kept = self._state, NO_OFFSET
         for taken in offsets_of(self._disk.names(state.directory), ".snapshot"):
             if taken > end:
                 self._disk.remove(file_name(state.directory, taken, ".snapshot"))

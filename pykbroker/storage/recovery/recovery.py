@@ -46,10 +46,9 @@ from pykbroker.storage.segments.opening import REPLAYED_BYTES_MAX, UNLISTED, Ope
 from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.storage.segments.segment import NO_INDEX, ActiveSegment, file_name
 from pykbroker.storage.segments.walk import Walk
+from wire.sentinels import NO_OFFSET
 
 logger = logging.getLogger(__name__)
-
-NO_SNAPSHOT = -1
 
 
 class RecoveredLog(msgspec.Struct):
@@ -69,7 +68,7 @@ class RecoveredLog(msgspec.Struct):
     recovery_point: int
     directory_synced: bool
     epochs_durable: tuple[tuple[int, int], ...] | None
-    snapshot_offset: int = NO_SNAPSHOT
+    snapshot_offset: int = NO_OFFSET
 
 
 def begin(opening: Opening) -> RecoveredLog:
@@ -372,7 +371,7 @@ def _settle_snapshots(opening: Opening, state: RecoveredLog, found: list[int], *
     """
     disk, directory, end = opening.disk, opening.directory, state.active.next_offset
     bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}
-    newest = max((offset for offset in found if offset <= end), default=NO_SNAPSHOT)
+    newest = max((offset for offset in found if offset <= end), default=NO_OFFSET)
     for offset in found:
         if offset > end or (offset not in bases and offset != newest):
             disk.remove(file_name(directory, offset, ".snapshot"))

@@ -17,10 +17,11 @@ from pykbroker.pipeline.jobs.audit import AuditReport, AuditSettings, audit
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.schema import RECORD_TYPES, TIME_COLUMN, with_date
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.times import DAYS_END_MS, FIRST_DAY_MS, NO_TIMESTAMP, time_ms_of_connector
+from pykbroker.pipeline.times import DAYS_END_MS, FIRST_DAY_MS, time_ms_of_connector
 from tests.interop.pipeline.both_formats import BothFormats, numbers
 from tests.interop.pipeline.marks import spark_marks
 from tests.unit.pipeline.audit.segment_rows import Record, segment_rows
+from wire.sentinels import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,12 +26,13 @@ from wire.messages.fetch import ReplicaState
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from wire.sentinels import CONSUMER_REPLICA_ID
 
 CLIENTS, BROKERS = "PLAINTEXT", "INTERNAL"
 APART = {"inter_broker_listener_name": BROKERS, "min_insync_replicas": "2"}
 T = TopicPartition("t", 0)
 METADATA = DescribeQuorumRequestTopicData("__cluster_metadata", [DescribeQuorumRequestPartitionData(0)])
-NOBODY, LEADER_ID, FOLLOWER_IDS = -1, 1, (2, 3)
+LEADER_ID, FOLLOWER_IDS = 1, (2, 3)
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -117,7 +118,7 @@ async def test_the_connections_of_followers_are_watched_for_silence(
     async with cluster(tmp_path, 1, **configs) as running:
         await running.clients[1].create("t")
         client, found = await running.brokers[1].connect(listener), []
-        for replica_id in (NOBODY, LEADER_ID):
+        for replica_id in (CONSUMER_REPLICA_ID, LEADER_ID):
             await client.call(of_follower(bytes(16), 0, 12, replica_id), 12)
             port = client.stream.socket.getsockname()[1]
             found.append(any(pump.socket.getpeername()[1] == port for pump in pumps))
@@ -140,7 +141,7 @@ async def test_only_a_broker_is_told_the_offset_of_records_that_are_not_committe
         for listener, seen in ((CLIENTS, 1), (BROKERS, 2)):
             asking = await running.brokers[1].connect(listener)
             assert await latest(asking, FOLLOWER_IDS[0], version) == (0, seen)
-            assert await latest(asking, NOBODY, version) == (0, 1)
+            assert await latest(asking, CONSUMER_REPLICA_ID, version) == (0, 1)
 
 
 async def test_only_a_broker_adds_partitions_to_the_transactions_of_others(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ async def test_other_requests_are_answered_alike_on_all_listeners(tmp_path: Path
             upgrade = [FeatureUpdateKey("transaction.version", 2)]
             updated = await client.call(UpdateFeaturesRequest(feature_updates=upgrade, validate_only=True), 1)
             assert quorum.partitions[0].error_code == updated.error_code == 0
-            for replica_id in (NOBODY, -2):
+            for replica_id in (CONSUMER_REPLICA_ID, -2):
                 data = (await client.call(of_follower(bytes(16), 0, 12, replica_id), 12)).responses[0].partitions[0]
                 assert data.error_code == 0
                 assert (await latest(client, replica_id, 7))[0] == 0

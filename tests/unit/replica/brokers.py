@@ -26,7 +26,6 @@ from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import (
-    NO_LEADER,
     BrokerImage,
     ClusterImage,
     ConfigsImage,
@@ -78,6 +77,7 @@ from wire.messages.list_offsets import ListOffsetsRequest
 from wire.records.batch import batches
 from wire.records.builder import BatchBuilder
 from wire.records.record import records
+from wire.sentinels import NO_LEADER
 
 TOPIC_ID = bytes(range(16))
 VERSIONS = {FetchRequest: 17, ListOffsetsRequest: 10}

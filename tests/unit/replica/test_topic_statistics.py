@@ -6,12 +6,12 @@ import trio
 import trio.testing
 
 from pykbroker.broker.group_statistics import log_end
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.steps import finish
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.topic_statistics import OwnReplica, PlacedPartition, TopicsStatistics, topics_statistics
 from tests.unit.replica.brokers import Cluster
 from tests.unit.replica.test_replication import until
+from wire.sentinels import NO_LEADER
 
 Clock = trio.testing.MockClock
 

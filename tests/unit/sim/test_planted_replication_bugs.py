@@ -46,6 +46,7 @@ from pykbroker.storage.segments.segment import file_name
 from tests.unit.sim.planted import answer_offset_fetches_at_once, found_after_silence, found_in_cluster
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition import BrokerState
+from wire.sentinels import NO_BROKER_EPOCH
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
@@ -109,7 +110,7 @@ async def an_old_broker_epoch_joins_the_isr(simulation: Simulation) -> list[str]
     Leading._is_eligible = staticmethod(lambda broker_id, state, active: broker_id in active)
     eligible = alter_partition._eligible
     alter_partition._eligible = lambda context, placed, member: eligible(
-        context, placed, BrokerState(member.broker_id, alter_partition.ANY_EPOCH)
+        context, placed, BrokerState(member.broker_id, NO_BROKER_EPOCH)
     )
     return await found_in_cluster(simulation, "lose_joining", seconds=4, pace_s=0.1)
 

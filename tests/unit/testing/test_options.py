@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pykbroker.core.errors import StartError
-from pykbroker.core.new_topic import BROKER_DEFAULT
 from pykbroker.testing.options import BrokerOptions, checked_options
+from wire.sentinels import BROKER_DEFAULT
 
 
 def checked(environ: dict[str, str] | None = None, **options: Any) -> BrokerOptions:

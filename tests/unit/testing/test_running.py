@@ -15,13 +15,14 @@ import trio
 
 import pykbroker
 from pykbroker.core.errors import StartError
-from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
+from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.testing import broker_thread, child_broker, running_broker
 from pykbroker.testing.broker_thread import BrokerThread
 from pykbroker.testing.child_broker import ChildBroker
 from pykbroker.testing.options import BrokerOptions
 from pykbroker.world.world import World
+from wire.sentinels import BROKER_DEFAULT
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from wire.sentinels import ACKS_ALL
 
-ACKS_ALL = -1
 ACKS = (ACKS_ALL, 0, 1)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from struct import pack, unpack_from
 
 from pykbroker.core.consumer.assignors.assignor import Assignments, RebalanceProtocol, ReplicaRacks
-from pykbroker.core.consumer.assignors.member import DEFAULT_GENERATION, MemberSubscription, Subscriptions
+from pykbroker.core.consumer.assignors.member import MemberSubscription, Subscriptions
 from pykbroker.core.consumer.assignors.ownership import Claim, owners
 from pykbroker.core.consumer.assignors.sticky_assignment import sticky_assignment
 from pykbroker.core.topic_partition import TopicPartition
+from wire.sentinels import NO_GENERATION_ID
 
 
 class CooperativeStickyAssignor:
@@ -19,7 +20,7 @@ class CooperativeStickyAssignor:
     protocols = frozenset({RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER})
 
     def __init__(self) -> None:
-        self._generation = DEFAULT_GENERATION
+        self._generation = NO_GENERATION_ID
 
     def user_data(self) -> bytes | None:
         return pack(">i", self._generation)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pykbroker.core.topic_partition import TopicPartition
-
-DEFAULT_GENERATION = -1
+from wire.sentinels import NO_GENERATION_ID
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class MemberSubscription:
     topics: frozenset[str]
     user_data: bytes | None = None
     owned: tuple[TopicPartition, ...] = ()
-    generation: int = DEFAULT_GENERATION
+    generation: int = NO_GENERATION_ID
     rack: str | None = None
     instance_id: str | None = None
 

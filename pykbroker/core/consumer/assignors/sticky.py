@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pykbroker.core.consumer.assignors.assignor import Assignments, RebalanceProtocol, ReplicaRacks
-from pykbroker.core.consumer.assignors.member import DEFAULT_GENERATION, Subscriptions
+from pykbroker.core.consumer.assignors.member import Subscriptions
 from pykbroker.core.consumer.assignors.sticky_assignment import sticky_assignment
 from pykbroker.core.consumer.assignors.sticky_user_data import decode_sticky_user_data, encode_sticky_user_data
 from pykbroker.core.topic_partition import TopicPartition
+from wire.sentinels import NO_GENERATION_ID
 
 
 class StickyAssignor:
@@ -19,7 +20,7 @@ class StickyAssignor:
 
     def __init__(self) -> None:
         self._assigned: tuple[TopicPartition, ...] | None = None
-        self._generation = DEFAULT_GENERATION
+        self._generation = NO_GENERATION_ID
 
     def user_data(self) -> bytes | None:
         return None if self._assigned is None else encode_sticky_user_data(self._assigned, self._generation)

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from struct import error, pack, unpack_from
 
-from pykbroker.core.consumer.assignors.member import DEFAULT_GENERATION
 from pykbroker.core.consumer.assignors.ownership import Claim
 from pykbroker.core.topic_partition import TopicPartition
+from wire.sentinels import NO_GENERATION_ID
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
@@ -29,7 +29,7 @@ def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: in
 def decode_sticky_user_data(data: bytes | None) -> Claim:
     """Return the claim of a member; user data that cannot be parsed claims nothing, as in Kafka."""
     if not data:
-        return Claim((), DEFAULT_GENERATION)
+        return Claim((), NO_GENERATION_ID)
     partitions: list[TopicPartition] = []
     try:
         (topics,), at = unpack_from(">i", data), 4
@@ -41,6 +41,6 @@ def decode_sticky_user_data(data: bytes | None) -> Claim:
             partitions += [TopicPartition(topic, index) for index in indexes]
             at += 6 + size + 4 * count
     except (error, UnicodeDecodeError):
-        return Claim((), DEFAULT_GENERATION)
-    generation = unpack_from(">i", data, at)[0] if len(data) - at >= 4 else DEFAULT_GENERATION
+        return Claim((), NO_GENERATION_ID)
+    generation = unpack_from(">i", data, at)[0] if len(data) - at >= 4 else NO_GENERATION_ID
     return Claim(partitions, generation)

@@ -50,6 +50,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.join_group import JoinGroupResponse
 from wire.messages.leave_group import LeaveGroupRequest
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from wire.sentinels import NO_GENERATION_ID
 
 JOIN_LAPSE_MS = 5000
 """The time that a response to JoinGroup may take after the rebalance timeout."""
@@ -274,7 +275,7 @@ class ClassicMembership:
             if not self._is_cooperative:
                 subscription.mark_revoking(owned)
             yield CommitOffsets()
-        if self.generation.number == -1 or not self.generation.member_id:
+        if self.generation.number == NO_GENERATION_ID or not self.generation.member_id:
             if owned:
                 yield listener_call(RebalanceEvent.LOST, owned)
                 subscription.assign_from_group(())
@@ -353,7 +354,7 @@ class ClassicMembership:
         subscription = self._subscription
         owned = [each for each in subscription.partitions if subscription.is_from_group and each not in unheard]
         if owned:
-            is_member = self.generation.number != -1 and self.state is JoinState.STABLE
+            is_member = self.generation.number != NO_GENERATION_ID and self.state is JoinState.STABLE
             yield listener_call(RebalanceEvent.REVOKED if is_member else RebalanceEvent.LOST, owned)
         if subscription.is_from_group:
             subscription.assign_from_group(())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from wire.sentinels import NO_GENERATION_ID
+
 
 class MemberGeneration(NamedTuple):
-    """The generation of a member: its number or -1, the member id or an empty string, and the chosen assignor."""
+    """The generation of a member: its number, the member id or an empty string, and the chosen assignor."""
 
-    number: int = -1
+    number: int = NO_GENERATION_ID
     member_id: str = ""
     protocol: str | None = None
 

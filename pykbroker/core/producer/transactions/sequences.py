@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.batch import ProducerBatch
-from pykbroker.core.producer.sequences import UNKNOWN_OFFSET, PartitionSequences, ProducerIdentity, Sequences
+from pykbroker.core.producer.sequences import PartitionSequences, ProducerIdentity, Sequences
 from pykbroker.core.producer.transactions.state import ManagerState
 from pykbroker.core.producer.transactions.status import TransactionStatus
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse
+from wire.sentinels import NO_OFFSET
 
 OPEN = frozenset({ManagerState.IN_TRANSACTION, ManagerState.COMMITTING_TRANSACTION})
 """The states in which batches are sent that were never sent before."""
@@ -64,7 +65,7 @@ class TransactionalSequences(Sequences):
             is_next = partition.follows_written(batch.state.base_sequence)
             return batch.partition not in self._gaps and (batch in self._renumbered or not is_next)
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
-            return answer.log_start_offset == UNKNOWN_OFFSET or self._may_restart(batch, partition, answer)
+            return answer.log_start_offset == NO_OFFSET or self._may_restart(batch, partition, answer)
         return code.retriable
 
     def _may_restart(

@@ -16,6 +16,7 @@ from pykbroker.core.producer.transactions.reactions import PRODUCE, Reaction
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.producer.transactions.state import ERRORS, LEGAL, PREDECESSORS, ManagerState, TransactionCall
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_FEATURES_EPOCH
 
 TOO_OLD = "its coordinator is older than Kafka 2.5, and cannot bump the epoch after this error"
 
@@ -29,7 +30,7 @@ class TransactionStatus:
         """A function that is called with the error after each transition to an error state."""
         self.state = ManagerState.UNINITIALIZED
         self.error: TransactionError | None = None
-        self.features_epoch, self.level = -1, 0
+        self.features_epoch, self.level = NO_FEATURES_EPOCH, 0
         """The epoch of the newest finalized features, and the level of their feature `transaction.version`."""
         self.is_version_2 = False
         """Whether the transaction follows version 2 of the protocol (KIP-890)."""

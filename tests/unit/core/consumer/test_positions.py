@@ -14,7 +14,7 @@ from pykbroker.core.consumer.errors import (
 )
 from pykbroker.core.consumer.offset_reset import EARLIEST, LATEST, NO_RESET, ResetStrategy, parse_offset_reset
 from pykbroker.core.consumer.partition_state import FetchState
-from pykbroker.core.consumer.position import NO_LEADER, CommittedOffset, FetchPosition, PartitionLeader
+from pykbroker.core.consumer.position import NO_LEADER_OR_EPOCH, CommittedOffset, FetchPosition, PartitionLeader
 from pykbroker.core.consumer.position_lookups import LookupSettings, PositionResets, PositionValidation
 from pykbroker.core.consumer.subscription import ConsumerSubscription, reset_recreated
 from pykbroker.core.topic_partition import TopicPartition
@@ -208,8 +208,8 @@ def test_a_partition_without_leader_has_metadata_refreshed() -> None:
     subscription = assigned()
     subscription[A].request_reset(EARLIEST)
     resets = PositionResets(subscription, LookupSettings())
-    assert resets.due(lambda partition: NO_LEADER, 0.0, WALL_MS) == ([], True)
-    assert resets.due(lambda partition: NO_LEADER, 99.0, WALL_MS) == ([], False)
+    assert resets.due(lambda partition: NO_LEADER_OR_EPOCH, 0.0, WALL_MS) == ([], True)
+    assert resets.due(lambda partition: NO_LEADER_OR_EPOCH, 99.0, WALL_MS) == ([], False)
 
 
 def test_a_topic_that_may_not_be_read_is_an_error_of_its_reset() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from pykbroker.core.metadata.image import MetadataImage, PartitionImage
 from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.metadata.record import Record
 from tests.unit.core.metadata.harness import ControllerHarness, topic
@@ -32,6 +32,7 @@ from wire.messages.alter_partition_reassignments import (
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.elect_leaders import ElectLeadersRequest
 from wire.messages.unregister_broker import UnregisterBrokerRequest
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_topics import PartitionChangeRecord
 
 BROKERS = (1, 2, 3, 4)

@@ -6,7 +6,7 @@ import pytest
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.topic_partition import TopicIdPartition
 from tests.unit.core.metadata.harness import ControllerHarness, topic
 from wire.error_codes import ErrorCode
@@ -18,6 +18,7 @@ from wire.messages.alter_partition import (
     BrokerState,
 )
 from wire.messages.create_topics import CreateTopicsRequest
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_settings import FeatureLevelRecord
 from wire.stored.metadata_topics import PartitionChangeRecord
 

@@ -18,10 +18,10 @@ from pykbroker.core.metadata import (
     partition_change,
     registration,
 )
-from pykbroker.core.metadata.alter_partition import ANY_EPOCH
 from tests.unit.core.metadata.cluster_model import ClusterModel, Unsafe
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition import BrokerState
+from wire.sentinels import NO_BROKER_EPOCH
 
 SEEDS = 60
 PLANTED_SEEDS_MAX = 200
@@ -75,7 +75,9 @@ def _ignore(*codes: ErrorCode) -> Callable[..., Any]:
 
 
 def _any_epoch(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda context, partition, member: original(context, partition, BrokerState(member.broker_id, ANY_EPOCH))
+    return lambda context, partition, member: original(
+        context, partition, BrokerState(member.broker_id, NO_BROKER_EPOCH)
+    )
 
 
 def _registered(original: Callable[..., Any]) -> Callable[..., Any]:

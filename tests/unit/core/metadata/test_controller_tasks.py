@@ -13,7 +13,6 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata import partition_change
 from pykbroker.core.metadata.broker_changes import PORTION_PARTITIONS
 from pykbroker.core.metadata.controller_tasks import REFUSED_RETRY_MS
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.metadata.record import Record
@@ -23,6 +22,7 @@ from tests.unit.core.metadata.harness import NOW_MS, Configs, ControllerHarness
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from wire.messages.elect_leaders import ElectLeadersRequest
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 from wire.stored.metadata_topics import PartitionChangeRecord
 

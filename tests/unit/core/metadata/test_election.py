@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.core.metadata.election import Rules, change_record, elect
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.metadata.replay import merge
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_topics import PartitionChangeRecord
 
 REPLICAS = (1, 2, 3)

@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import RECORDS_MAX
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.now import Now
 from tests.unit.core.metadata.harness import NOW_MS, ControllerHarness, topic
 from wire.error_codes import ErrorCode
@@ -20,6 +19,7 @@ from wire.messages.controller_registration import ControllerRegistrationRequest,
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.sentinels import NO_LEADER
 from wire.stored.metadata_settings import FeatureLevelRecord, ProducerIdsRecord
 
 NAMES = ["a", "b", "c.d", "c_d", "e"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.repair import Repair, RepairPhase, RepairStep, ReplicaStanding
+from wire.sentinels import NO_LEADER
 
 NODE, LEADER, EPOCH = 2, 1, 5
 ALL = PartitionImage((1, 2, 3), (1, 2, 3), LEADER, EPOCH, 0, ())

@@ -17,13 +17,13 @@ import pytest
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.transactions import OpenTransactions
 from pykbroker.core.metadata.image import PartitionImage
-from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH
 from pykbroker.core.replication.following import Following
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
 from pykbroker.core.replication.leading import Leading
 from pykbroker.core.replication.role import Role, require_leading
 from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from wire.error_codes import ErrorCode
+from wire.sentinels import NO_BROKER_EPOCH
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 ME = 1
@@ -88,7 +88,7 @@ class TranscriptRunner:
     def fetched(self, broker_id: str, offset: str, epoch: str = "") -> Iterator[str]:
         """Run `fetched broker-id offset [epoch=N|epoch=unknown]`: a follower fetches, and may be added to the ISR."""
         leading, follower = require_leading(self.role), int(broker_id)
-        broker_epoch = {"": 10 * follower, "unknown": UNKNOWN_BROKER_EPOCH}.get(epoch.partition("=")[2])
+        broker_epoch = {"": 10 * follower, "unknown": NO_BROKER_EPOCH}.get(epoch.partition("=")[2])
         known = int(epoch.partition("=")[2]) if broker_epoch is None else broker_epoch
         leading.followers[follower].note_fetch(int(offset), 0, self.end_offset, known, self.now_ms)
         self._advance()

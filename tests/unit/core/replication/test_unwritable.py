@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from pykbroker.core.metadata.ids import LOST
-from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.unwritable import UNWRITABLE_MS_MAX, Unwritable, UnwritableStep
+from wire.sentinels import NO_LEADER
 
 NODE, OTHER = 2, 1
 HERE = (b"1" * 16, b"2" * 16, b"3" * 16)

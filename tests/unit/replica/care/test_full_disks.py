@@ -13,7 +13,6 @@ import trio.testing
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.replication.fetch_plan import FollowedAnswer
 from pykbroker.core.replication.following import Following
 from pykbroker.core.replication.quota import ReplicationQuota
@@ -30,6 +29,7 @@ from tests.unit.replica.host import IDS, TOPIC_ID, Host
 from tests.unit.replica.test_replication import equal, until
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import PartitionData
+from wire.sentinels import NO_LEADER
 
 Clock = trio.testing.MockClock
 COUNT = 5

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from pykbroker.apis.records.list_offsets import MAX_TIMESTAMP, by_timestamp
+from pykbroker.apis.records.list_offsets import by_timestamp
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import SessionPartition
 from pykbroker.core.metadata.image import PartitionImage
@@ -34,6 +34,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition
 from wire.records.builder import BatchBuilder
+from wire.sentinels import MAX_TIMESTAMP
 
 NOW = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
