@@ -6,22 +6,17 @@ from typing import Any
 
 import click
 
-from pykbroker.cli.pipeline.run import (
-    bootstrap_option,
+from pykbroker.cli.pipeline.options import (
+    JobOptions,
     every_option,
     format_option,
-    format_packages,
-    kafka_option,
+    job_command,
     moved_option,
-    run_job,
-    session_settings,
-    spark_options,
     topic_list,
 )
 
 
-@click.command()
-@bootstrap_option
+@job_command("stream")
 @click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics to archive.")
 @click.option("--pattern", help="A regular expression for whole names of topics, in place of --topics.")
 @click.option("--to", "target", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
@@ -31,10 +26,8 @@ from pykbroker.cli.pipeline.run import (
 @click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the archive, or beside the table]")
 @moved_option
 @click.option("--uncommitted", is_flag=True, help="Archive records of open and aborted transactions too.")
-@kafka_option("stream")
-@spark_options
 def archive(
-    bootstrap: str,
+    options: JobOptions,
     topics: tuple[str, ...] | None,
     pattern: str | None,
     target: str,
@@ -44,11 +37,6 @@ def archive(
     checkpoint: str,
     moved: bool,
     uncommitted: bool,
-    kafka: tuple[tuple[str, str], ...],
-    master: str,
-    connector: str,
-    conf: tuple[tuple[str, str], ...],
-    as_json: bool,
 ) -> None:
     """Write topics to Parquet files or to an Iceberg table, each record once, also after a crash.
 
@@ -60,12 +48,7 @@ def archive(
     if once and every is not None:
         raise click.UsageError("give either --once or --every")
     from pykbroker.pipeline.jobs import archive as job
-    from pykbroker.pipeline.reading import TopicsToRead
 
-    source = TopicsToRead(bootstrap, topics or (), pattern or "", dict(kafka), committed_only=not uncommitted)
+    source = options.source(topics, pattern, uncommitted=uncommitted)
     settings = job.ArchiveSettings(source, target, format_, checkpoint, every, is_moved=moved)
-    run_job(
-        session_settings(master, connector, conf, format_packages(format_)),
-        lambda session, say: job.archive(session, settings, say),
-        as_json=as_json,
-    )
+    options.run(lambda session, say: job.archive(session, settings, say), format_)

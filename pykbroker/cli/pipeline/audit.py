@@ -6,41 +6,24 @@ from typing import Any
 
 import click
 
-from pykbroker.cli.pipeline.run import (
-    bootstrap_option,
-    format_option,
-    format_packages,
-    kafka_option,
-    run_job,
-    session_settings,
-    spark_options,
-    topic_list,
-)
+from pykbroker.cli.pipeline.options import JobOptions, format_option, job_command, topic_list
 
 
-@click.command()
-@bootstrap_option
+@job_command("batch")
 @click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics to audit.")
 @click.option("--from", "archive", default="", metavar="DIR", help="An archive, or CATALOG.NAMESPACE.TABLE.")
 @format_option
 @click.option("--archive-only", is_flag=True, help="Read no cluster. --topics selects topics of the archive.")
 @click.option("--html", "page", default="", metavar="FILE", help="Write a page with plots to this file or URI.")
 @click.option("--uncommitted", is_flag=True, help="Read records of open and aborted transactions too.")
-@kafka_option("batch")
-@spark_options
 def audit(
-    bootstrap: str,
+    options: JobOptions,
     topics: tuple[str, ...] | None,
     archive: str,
     format_: Any,
     archive_only: bool,
     page: str,
     uncommitted: bool,
-    kafka: tuple[tuple[str, str], ...],
-    master: str,
-    connector: str,
-    conf: tuple[tuple[str, str], ...],
-    as_json: bool,
 ) -> None:
     """Measure topics, an archive, or both: sizes, rates, keys, gaps and disorder of each partition.
 
@@ -52,18 +35,7 @@ def audit(
     if not topics and not archive_only:
         raise click.UsageError("give --topics, or --from with --archive-only")
     from pykbroker.pipeline.jobs import audit as job
-    from pykbroker.pipeline.reading import TopicsToRead
 
-    source = TopicsToRead(bootstrap, topics or (), "", dict(kafka), committed_only=not uncommitted)
+    source = options.source(topics, uncommitted=uncommitted)
     settings = job.AuditSettings(None if archive_only else source, archive, format_, topics or (), page)
-    run_job(
-        session_settings(
-            master,
-            "python" if archive_only else connector,
-            conf,
-            format_packages(format_),
-            reads_topics=not archive_only,
-        ),
-        lambda session, say: job.audit(session, settings, say),
-        as_json=as_json,
-    )
+    options.run(lambda session, say: job.audit(session, settings, say), format_, reads_topics=not archive_only)

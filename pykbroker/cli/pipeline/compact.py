@@ -6,17 +6,10 @@ from typing import Any
 
 import click
 
-from pykbroker.cli.pipeline.run import (
-    ARCHIVE_FORMATS,
-    format_packages,
-    run_job,
-    session_options,
-    session_settings,
-    topic_list,
-)
+from pykbroker.cli.pipeline.options import ARCHIVE_FORMATS, JobOptions, job_command, topic_list
 
 
-@click.command()
+@job_command(has_connector=False)
 @click.option("--from", "archive", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
 @click.option(
     "--format", "format_", type=ARCHIVE_FORMATS, default="parquet", show_default=True, help="That of the archive."
@@ -31,17 +24,14 @@ from pykbroker.cli.pipeline.run import (
     show_default=True,
     help="What to do if records have no key: stop, or leave them out.",
 )
-@session_options
 def compact(
+    options: JobOptions,
     archive: str,
     format_: Any,
     target: str,
     to_format: Any,
     topics: tuple[str, ...] | None,
     null_keys: Any,
-    master: str,
-    conf: tuple[tuple[str, str], ...],
-    as_json: bool,
 ) -> None:
     """Write the latest value of each key of an archive, in place of what the target had.
 
@@ -51,9 +41,4 @@ def compact(
     from pykbroker.pipeline.jobs import compact as job
 
     settings = job.CompactSettings(archive, target, format_, to_format, topics or (), null_keys)
-    packages = format_packages("iceberg" if "iceberg" in (format_, to_format) else "parquet")
-    run_job(
-        session_settings(master, "python", conf, packages, reads_topics=False),
-        lambda session, say: job.compact(session, settings, say),
-        as_json=as_json,
-    )
+    options.run(lambda session, say: job.compact(session, settings, say), format_, to_format, reads_topics=False)

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.pipeline.run import (
-    bootstrap_option,
-    every_option,
-    failed,
-    kafka_option,
-    moved_option,
-    run_job,
-    session_settings,
-    spark_options,
-    topic_list,
-)
+from pykbroker.cli.pipeline.options import JobOptions, every_option, job_command, moved_option, topic_list
+from pykbroker.cli.pipeline.run import failed
 
 if TYPE_CHECKING:
     from pykbroker.pipeline.decoding.plan import DecodePlan
@@ -25,8 +16,7 @@ if TYPE_CHECKING:
 SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command()
-@bootstrap_option
+@job_command("stream", "write")
 @click.option("--topics", type=topic_list, required=True, metavar="NAME,...", help="The topics to decode.")
 @click.option("--to", "target", required=True, metavar="DIR", help="The directory of the Parquet files.")
 @click.option("--format", "format_", type=click.Choice(("json", "avro")), required=True, help="That of the values.")
@@ -40,10 +30,8 @@ SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the target]")
 @moved_option
 @click.option("--uncommitted", is_flag=True, help="Decode records of open and aborted transactions too.")
-@kafka_option("stream", "write")
-@spark_options
 def decode(
-    bootstrap: str,
+    options: JobOptions,
     topics: tuple[str, ...],
     target: str,
     format_: Any,
@@ -57,11 +45,6 @@ def decode(
     checkpoint: str,
     moved: bool,
     uncommitted: bool,
-    kafka: tuple[tuple[str, str], ...],
-    master: str,
-    connector: str,
-    conf: tuple[tuple[str, str], ...],
-    as_json: bool,
 ) -> None:
     """Write the values of topics as typed columns to Parquet files, each record once, also after a crash.
 
@@ -75,19 +58,13 @@ def decode(
     if writer_schema is not None and (format_ == "json" or framed or registry):
         raise click.UsageError("--writer-schema is for Avro values without schema ids")
     from pykbroker.pipeline.jobs import decode as jobs
-    from pykbroker.pipeline.kafka_options import of_producer, of_reader
-    from pykbroker.pipeline.reading import TopicsToRead
+    from pykbroker.pipeline.kafka_options import of_producer
 
     reader = schema.read_text() if schema is not None else registered(registry, schema_id or 0)
     plan = _plan(format_, reader, writer_schema, registry, framed=framed or bool(registry))
-    options = dict(kafka)
-    source = TopicsToRead(bootstrap, topics, "", of_reader(options), committed_only=not uncommitted)
-    settings = jobs.DecodeSettings(source, target, plan, dead_letters, checkpoint, every, moved, of_producer(options))
-    run_job(
-        session_settings(master, connector, conf, runs_python=True),
-        lambda session, say: jobs.decode(session, settings, say),
-        as_json=as_json,
-    )
+    source, producer = options.source(topics, uncommitted=uncommitted), of_producer(dict(options.kafka))
+    settings = jobs.DecodeSettings(source, target, plan, dead_letters, checkpoint, every, moved, producer)
+    options.run(lambda session, say: jobs.decode(session, settings, say), runs_python=True)
 
 
 def registered(registry: str, schema_id: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.pipeline.run import CONNECTORS, run_job, session_options, session_settings
+from pykbroker.cli.pipeline.options import CONNECTORS, JobOptions, job_command
 
 if TYPE_CHECKING:
     from pykbroker.pipeline.report import JobReport, Say
@@ -19,7 +19,7 @@ RECORDS = 100_000
 RECORDS_MAX = 10_000_000
 
 
-@click.command()
+@job_command(has_connector=False)
 @click.option("--directory", default="", metavar="DIR", help="Where to keep the results. [default: a new one]")
 @click.option("--records", type=click.IntRange(1, RECORDS_MAX), default=RECORDS, show_default=True)
 @click.option(
@@ -29,10 +29,7 @@ RECORDS_MAX = 10_000_000
     show_default=True,
     help="The data source of pykbroker, which needs no jar, or Spark's own Kafka connector.",
 )
-@session_options
-def demo(
-    directory: str, records: int, master: str, connector: str, conf: tuple[tuple[str, str], ...], as_json: bool
-) -> None:
+def demo(options: JobOptions, directory: str, records: int) -> None:
     """Show the pipeline within a minute: a broker in memory, records, an archive, its proof and its audit.
 
     Each step is printed with the command that does the same. The archive and the page of the audit are kept.
@@ -45,12 +42,8 @@ def demo(
     def told(line: str) -> None:
         click.echo(f"{time.monotonic() - begun:5.1f} s  {line}", err=True)
 
-    told(f"Starting Spark ({master}).")
-    run_job(
-        session_settings(master, connector, conf),
-        lambda session, _: Demonstration(session, place, records, begun, told).run(),
-        as_json=as_json,
-    )
+    told(f"Starting Spark ({options.master}).")
+    options.run(lambda session, _: Demonstration(session, place, records, begun, told).run())
 
 
 class Demonstration:

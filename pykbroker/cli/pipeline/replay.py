@@ -6,21 +6,10 @@ from typing import Any
 
 import click
 
-from pykbroker.cli.pipeline.run import (
-    bootstrap_option,
-    format_option,
-    format_packages,
-    kafka_option,
-    run_job,
-    session_options,
-    session_settings,
-    setting,
-    topic_list,
-)
+from pykbroker.cli.pipeline.options import JobOptions, format_option, job_command, setting, topic_list
 
 
-@click.command()
-@bootstrap_option
+@job_command("write", has_connector=False)
 @click.option("--archive", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
 @format_option
 @click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics to replay.  [default: all]")
@@ -39,10 +28,8 @@ from pykbroker.cli.pipeline.run import (
 @click.option(
     "--job", default="", metavar="NAME", help="The group of the positions.  [default: derived from archive and targets]"
 )
-@kafka_option("write")
-@session_options
 def replay(
-    bootstrap: str,
+    options: JobOptions,
     archive: str,
     format_: Any,
     topics: tuple[str, ...] | None,
@@ -53,10 +40,6 @@ def replay(
     end: str,
     rate: float | None,
     job: str,
-    kafka: tuple[tuple[str, str], ...],
-    master: str,
-    conf: tuple[tuple[str, str], ...],
-    as_json: bool,
 ) -> None:
     """Write the records of an archive to topics, each once, also after a crash.
 
@@ -70,7 +53,7 @@ def replay(
 
     settings = jobs.ReplaySettings(
         archive,
-        bootstrap,
+        options.bootstrap,
         format_,
         topics or (),
         target,
@@ -80,10 +63,6 @@ def replay(
         start,
         end,
         rate,
-        dict(kafka),
+        dict(options.kafka),
     )
-    run_job(
-        session_settings(master, "python", conf, format_packages(format_), runs_python=True),
-        lambda session, say: jobs.replay(session, settings, say),
-        as_json=as_json,
-    )
+    options.run(lambda session, say: jobs.replay(session, settings, say), format_, runs_python=True)

@@ -90,9 +90,10 @@ def test_verify_gets_its_settings(calls: Calls) -> None:
     assert calls.settings == [VerifySettings(TopicsToRead("127.0.0.1:9092", ("a",)), "/lake", topics=("a",))]
 
 
-def test_verify_of_an_archive_alone_has_no_source(calls: Calls) -> None:
+def test_verify_of_an_archive_alone_has_no_source_and_needs_no_jar(calls: Calls) -> None:
     run("verify", "--archive-only", "--from", "/lake")
     assert calls.settings == [VerifySettings(None, "/lake")]
+    assert calls.sessions == [SessionSettings(connector="python", reads_topics=False)]
 
 
 @pytest.mark.parametrize(
