@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
@@ -200,14 +200,14 @@ class RunningCluster:
     def close(self) -> None:
         """Stop all brokers for good. In a forked process, this does nothing.
 
-        Without a data directory, they are killed: nothing that an orderly stop would save is kept.
+        Without a data directory, they are killed: nothing that an orderly stop would save is kept. A broker that has
+        not started is killed, too, since it takes no orders. All brokers end, even if one cannot be stopped in order.
         """
         if os.getpid() == self._owner:
-            for member in reversed(self._members.values()):
-                if self._options.shared.data_dir is None:
-                    member.kill()
-                else:
-                    member.close()
+            with ExitStack() as last_first:
+                for member in self._members.values():
+                    is_kept = self._options.shared.data_dir is not None and member.runs
+                    last_first.callback(member.close if is_kept else member.kill)
 
     # ---- internals
 

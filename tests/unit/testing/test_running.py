@@ -17,7 +17,8 @@ import pykbroker
 from pykbroker.core.errors import StartError
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Ready, Serving, Settings
-from pykbroker.testing import broker_thread, child_broker, running_broker
+from pykbroker.processes.broker_process import BrokerProcess
+from pykbroker.testing import broker_thread, child_broker, running_broker, running_cluster
 from pykbroker.testing.broker_thread import BrokerThread
 from pykbroker.testing.child_broker import ChildBroker
 from pykbroker.testing.options import BrokerOptions
@@ -149,3 +150,23 @@ def test_a_child_process_that_does_not_answer_is_a_start_error_and_killed(
     )
     assert broker._process.ended() == -signal.SIGKILL
     broker.close()
+
+
+def test_a_cluster_that_starts_too_late_is_a_start_error_and_ends_all_its_processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "deaf_child.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(child_broker, "PROGRAM", "deaf_child")
+    monkeypatch.setattr(child_broker, "END_S_MAX", 0.05)
+    children, child = list[BrokerProcess](), child_broker.child
+
+    def noted(directory: str) -> BrokerProcess:
+        children.append(child(directory))
+        return children[-1]
+
+    monkeypatch.setattr(child_broker, "child", noted)
+    late = pytest.raises(StartError, match="has not started within 0.05 s: it waits for its modules, or the logs")
+    with late, running_cluster(2, data_dir=tmp_path / "data", start_timeout=0.05):
+        pass
+    assert [process.ended() for process in children] == [-signal.SIGKILL] * 2
