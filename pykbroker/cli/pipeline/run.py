@@ -26,6 +26,7 @@ def run_job(
     a signal are consequences of it: a signal to the process group also ends the JVM, and one that interrupts a call to
     the JVM may fail a later call. A signal after the end of the job changes neither its report nor its exit code.
     """
+    from pykbroker.core.errors import StartError
     from pykbroker.pipeline.errors import PipelineError
 
     signals: list[int] = []
@@ -35,7 +36,7 @@ def run_job(
             report = _run(settings, job, signals, interrupts)
             click.echo(report.json() if as_json else report.text())
     except (Exception, KeyboardInterrupt) as error:
-        if not signals and isinstance(error, PipelineError):
+        if not signals and isinstance(error, PipelineError | StartError):
             raise failed(str(error)) from None
         if not signals and not isinstance(error, KeyboardInterrupt):
             raise

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker
 from pykbroker.cli.signals import STOPPING
+from pykbroker.core.errors import StartError
 from pykbroker.pipeline import session
 from pykbroker.pipeline.errors import NoConnector, PipelineError
 from pykbroker.pipeline.jobs import archive as archive_job
@@ -162,9 +163,10 @@ def test_a_loss_has_its_exit_code(calls: Calls) -> None:
     assert (result.exit_code, json.loads(result.stdout)["losses"]) == (3, ["one"])
 
 
-def test_a_failure_is_a_sentence(calls: Calls) -> None:
+@pytest.mark.parametrize("error", [NoConnector("no jar"), StartError("no jar")])
+def test_a_failure_is_a_sentence(calls: Calls, error: Exception) -> None:
     def fail() -> JobReport:
-        raise NoConnector("no jar")
+        raise error
 
     calls.job = fail
     result = run("verify", "--topics", "a", "--from", "/lake", "--json")
