@@ -20,6 +20,7 @@ from pykbroker.world.system_file import (
     pread,
     pwrite,
     sync_descriptor,
+    sync_directory_descriptor,
 )
 from pykbroker.world.system_syncs import Syncs
 from pykbroker.world.warm_ranges import WarmRanges
@@ -239,7 +240,7 @@ def _sync_paths(paths: tuple[str, ...]) -> None:
     for path in paths[:-1]:
         _sync_path(path, os.O_RDWR, sync_descriptor)
     if sys.platform != "win32":
-        _sync_path(paths[-1], os.O_RDONLY, os.fsync)
+        _sync_path(paths[-1], os.O_RDONLY, sync_directory_descriptor)
 
 
 def _sync_path(path: str, flags: int, sync: Callable[[int], None]) -> None:

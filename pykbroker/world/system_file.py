@@ -80,10 +80,13 @@ if sys.platform == "darwin":
     def order_descriptor(fd: int) -> None:
         """Keep later writes behind those of a file."""
         write_barrier(fd, fcntl.fcntl)
+
+    sync_directory_descriptor = sync_descriptor
 elif sys.platform == "linux":
     sync_descriptor = order_descriptor = os.fdatasync
+    sync_directory_descriptor = os.fsync
 else:
-    sync_descriptor = order_descriptor = os.fsync
+    sync_descriptor = order_descriptor = sync_directory_descriptor = os.fsync
 
 if sys.platform == "linux":
     FLOCK = struct.Struct("hhqqi4x")

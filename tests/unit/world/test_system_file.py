@@ -60,3 +60,15 @@ async def test_a_barrier_and_a_sync_of_one_file_are_two_calls(
     await idle.barrier()
     await idle.sync()
     assert calls == ["order", "sync"]
+
+
+async def test_names_are_synced_as_the_system_syncs_a_directory(
+    tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    monkeypatch.setattr(system_disk, "sync_descriptor", lambda fd: calls.append("file"))
+    monkeypatch.setattr(system_disk, "sync_directory_descriptor", lambda fd: calls.append("directory"))
+    disk = SystemDisk(str(tmp_path), SystemOffLoop())
+    disk.open("one", create=True).close()
+    await disk.sync_directory("", ("one",))
+    assert calls == ["file", "directory"]
