@@ -92,7 +92,7 @@ class FutureLogs:
             return None
 
     async def _open(self, key: TopicPartition, name: str, config: LogConfig, start_offset: int) -> Log:
-        return await Log.open(
+        log = await Log.open(
             self._disk,
             name,
             config,
@@ -106,6 +106,8 @@ class FutureLogs:
             key=key,
             due=self._chores.due,
         )
+        log.flusher.is_future = True
+        return log
 
     async def remove_deleted(self, key: TopicPartition) -> None:
         """Remove the dropped files of a future log at once, since no client reads it.
@@ -141,7 +143,9 @@ class FutureLogs:
     def take(self, key: TopicPartition) -> Log:
         """Remove a future log from this collection and return it as the partition's current log."""
         del self.names[key]
-        return self.logs.pop(key)
+        log = self.logs.pop(key)
+        log.flusher.is_future = False
+        return log
 
 
 def free_name(disk: Disk, key: TopicPartition, topic_id: bytes, why: str) -> str:

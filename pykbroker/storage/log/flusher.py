@@ -40,7 +40,8 @@ class Flusher:
 
     All records below `recovery_point` are durable. On macOS, unless a config asks for durability, they only reach the
     device before all that is written later. `failed` is the error that ended flushing, or None. No later record becomes
-    durable after it.
+    durable after it. `is_future` is true for a future log: the log that it replaces may be on another device, so that
+    its records must be durable before that log is removed.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class Flusher:
         "_traffic",
         "_truncations",
         "failed",
+        "is_future",
         "recovery_point",
     )
 
@@ -65,6 +67,7 @@ class Flusher:
         self._segments, self._epochs = state.segments, state.epochs
         self.recovery_point = recovered.recovery_point
         self.failed: OSError | CorruptLog | None = None
+        self.is_future = False
         self._syncing: trio.Event | None = None
         self._directory_synced, self._epochs_synced, self._saving = recovered.directory_synced, False, trio.Lock()
         self._epochs_durable = recovered.epochs_durable
@@ -188,7 +191,7 @@ class Flusher:
         """
         for segment in (*sealed, active):
             await patiently(segment.require_loaded)
-            asked = self._state.opening.config.asks_durability
+            asked = self.is_future or self._state.opening.config.asks_durability
             await self._synced(segment.file.sync() if asked else segment.file.barrier())
         await self.sync_directory()
         if sealed:
