@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 import trio
 
@@ -20,7 +22,7 @@ OFFSETS_A_STEP = 16
 
 
 class OffsetStatistics(msgspec.Struct, frozen=True, gc=False):
-    """A committed offset. `lag` is None if this broker has no replica in the ISR of the partition."""
+    """A committed offset. `lag` is None if neither this broker nor the partition's leader knows the log end in time."""
 
     topic: str
     partition: int
@@ -70,14 +72,22 @@ def led(replicas: Replicas) -> list[int]:
     return [index for index, partition in topic.partitions.items() if partition.is_leader]
 
 
-def groups_statistics(found: list[GroupSummaries], replicas: Replicas) -> Steps[GroupsStatistics]:
-    """Add to each committed offset its lag, the distance to the high watermark of its partition."""
+def groups_statistics(
+    found: list[GroupSummaries], replicas: Replicas, elsewhere: Mapping[TopicPartition, int]
+) -> Steps[GroupsStatistics]:
+    """Add to each committed offset its lag, the distance to the high watermark of its partition.
+
+    `elsewhere` has the high watermarks of partitions without a replica on this broker.
+    """
     groups = list[GroupStatistics]()
     for summaries in found:
         for group in summaries.groups:
             offsets = list[OffsetStatistics]()
             for place, (topic, partition, offset) in enumerate(group.offsets, 1):
-                end = log_end(replicas, TopicPartition(topic, partition))
+                key = TopicPartition(topic, partition)
+                end = log_end(replicas, key)
+                if end is None:
+                    end = elsewhere.get(key)
                 lag = None if end is None else max(0, end - offset)
                 offsets.append(OffsetStatistics(topic, partition, offset, lag))
                 if place % OFFSETS_A_STEP == 0:

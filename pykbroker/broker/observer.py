@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from pykbroker.broker.group_statistics import GroupsStatistics, groups_statistics, summarize
+from pykbroker.broker.log_ends import ends_to_ask, log_ends
 from pykbroker.broker.parts import Parts
 from pykbroker.broker.statistics import BrokerHealth, BrokerStatistics, health, statistics
 from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.topic_statistics import TopicsStatistics, topics_statistics
 from pykbroker.server.connections import Connections
 
@@ -42,7 +44,10 @@ class BrokerObserver(msgspec.Struct, frozen=True):
             return GroupsStatistics((), 0)
         parts = self.parts
         found = await summarize(parts.groups, parts.replicas, self._partitions_max)
-        return await self.in_slices(groups_statistics(found, parts.replicas))
+        ends: Mapping[TopicPartition, int] = {}
+        if parts.settings.has_other_nodes:
+            ends = await log_ends(await self.in_slices(ends_to_ask(found, parts.replicas)), parts.peers_of_metrics)
+        return await self.in_slices(groups_statistics(found, parts.replicas, ends))
 
     async def in_slices(self, steps: Steps[T]) -> T:
         """Run steps in time slices of the event loop, in turn with the broker's other long work."""

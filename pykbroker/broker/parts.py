@@ -15,6 +15,7 @@ from pykbroker.broker.directories import leave_untouched, open_directories
 from pykbroker.broker.directory_states import DirectoryStates
 from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
 from pykbroker.broker.leader_links import BrokerLeaderLinks
+from pykbroker.broker.log_ends import LOG_ENDS_S_MAX
 from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.peers import Peers
@@ -107,6 +108,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     transactions: TransactionCoordinator
     fetch_sessions: FetchSessionCache
     endpoints: BrokerEndpoints
+    peers_of_metrics: Peers
 
     @property
     def peer_authorizer(self) -> Authorizer:
@@ -171,8 +173,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     keeper = IsrKeeper(replicas.broker)
     heartbeat_s = config.broker_heartbeat_interval_ms / 1000
     registration_s_max = config.initial_broker_registration_timeout_ms / 1000
-    incarnation_id = quorum.incarnation_id
-    lifecycle = Lifecycle(controller, images, identity, incarnation_id, heartbeat_s, states, registration_s_max)
+    lifecycle = Lifecycle(controller, images, identity, quorum.incarnation_id, heartbeat_s, states, registration_s_max)
     broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
     ongoing = OngoingWork()
     producer_ids = ProducerIds(controller, identity.node_id, broker_epoch, ongoing)
@@ -208,6 +209,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         transactions=transaction_coordinator(config, world, image, endpoints, producer_ids, groups, replicas, turns),
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
         endpoints=BrokerEndpoints(identity.node_id, image, all_advertised(settings, bound)),
+        peers_of_metrics=peers(config, world, endpoints, LOG_ENDS_S_MAX),
     )
 
 
@@ -286,6 +288,7 @@ def transaction_coordinator(
     turns: Turns,
 ) -> TransactionCoordinator:
     """Return the transaction coordinator, which leads no partition yet."""
+    request_s_max = config.request_timeout_ms / 1000
     return TransactionCoordinator(
         config,
         image,
@@ -295,26 +298,19 @@ def transaction_coordinator(
         world.wall_ms,
         world.off_loop,
         turns,
-        leaders(config, world, image, endpoints),
+        ClusterLeaders(config.node_id, image, *(peers(config, world, endpoints, request_s_max) for _ in range(2))),
     )
 
 
-def leaders(
-    config: BrokerConfig, world: World, image: Callable[[], MetadataImage], endpoints: InterBrokerEndpoints
-) -> ClusterLeaders:
-    """Return the leaders of all partitions, and the connections to those on other brokers."""
+def peers(config: BrokerConfig, world: World, endpoints: InterBrokerEndpoints, request_s_max: float) -> Peers:
+    """Return connections to other brokers, which must respond within `request_s_max` seconds."""
 
     def address_of(node_id: int) -> Address | None:
         endpoint = endpoints.live(node_id)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-    client_id, request_s_max = f"broker-{config.node_id}", config.request_timeout_ms / 1000
     opened = LinkSettings.of(config, config.socket_receive_buffer_bytes)
-
-    def peers() -> Peers:
-        return Peers(world.net, address_of, client_id, world.rng.uniform, request_s_max, opened)
-
-    return ClusterLeaders(config.node_id, image, peers(), peers())
+    return Peers(world.net, address_of, f"broker-{config.node_id}", world.rng.uniform, request_s_max, opened)
 
 
 def refused_paths(settings: Settings, opened: tuple[LogDirectory, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pykbroker.broker.parts import Parts, refused_paths
+from pykbroker.broker.parts import Parts
 from pykbroker.core.address import Address
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.core.steps import Steps
@@ -46,7 +46,7 @@ def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[Broker
     directories = list[DirectoryStatistics]()
     for directory in parts.directories:
         directories.append((yield from directory.statistics()))
-    for path in refused_paths(parts.settings, parts.directories):
+    for path in parts.refused_paths:
         directories.append(DirectoryStatistics(path, failed=True))
     node_id = parts.identity.node_id
     registered = parts.image().cluster.brokers.get(node_id)
@@ -66,5 +66,4 @@ def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[Broker
 def health(parts: Parts) -> Steps[BrokerHealth]:
     """Return the health of the broker. It is much cheaper than `statistics`, since load balancers ask often."""
     failed = [directory.path for directory in parts.directories if directory.failed is not None]
-    failed += refused_paths(parts.settings, parts.directories)
-    return BrokerHealth(tuple(failed), (yield from offline_partitions(parts.replicas)))
+    return BrokerHealth((*failed, *parts.refused_paths), (yield from offline_partitions(parts.replicas)))

@@ -185,7 +185,7 @@ def group_families(found: GroupsStatistics) -> Iterator[Family]:
     yield Family(
         "kafka_consumergroup_lag_sum",
         "gauge",
-        "Sum of the lags of a group in all partitions of a topic, if all are known to this broker",
+        "Sum of the lags of a group in all partitions of a topic, if all are known",
         (
             (text, sum(one.lag for one in offsets if one.lag is not None))
             for text, offsets in committed_topics(found)
