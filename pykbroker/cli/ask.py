@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +15,8 @@ from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
+
+T = TypeVar("T")
 
 ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
@@ -32,8 +35,8 @@ bootstrap_option = click.option(
 )
 
 
-def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run `work` with an admin client of the first broker that answers.
+def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]]) -> T:
+    """Return what `work` returns for an admin client of the first broker that answers.
 
     click.ClickException: no broker answers, or it refuses a request.
     """
@@ -43,7 +46,7 @@ def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) 
     from pykbroker.core.errors import ApiError
 
     try:
-        trio.run(converse, bootstrap, work)
+        return trio.run(converse, bootstrap, work)
     except BrokenPipeError:
         raise  # the reader of the output has gone, as in `pykbroker topics list | head -1`
     except OSError as error:
@@ -56,35 +59,45 @@ def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) 
         raise click.ClickException(str(error)) from None
 
 
+def asking(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Add --bootstrap to a command whose first argument is an admin client of the first broker that answers."""
+
+    @wraps(command)
+    def run(bootstrap: Sequence[Address], **options: Any) -> None:
+        ask(bootstrap, lambda admin: command(admin, **options))
+
+    return bootstrap_option(run)
+
+
+def refuse(reasons: Iterable[str]) -> None:
+    """Raise click.ClickException with a line for each reason, unless there is none."""
+    if lines := "\n".join(reasons):
+        raise click.ClickException(lines)
+
+
 async def explain_silence(bootstrap: Sequence[Address]) -> str:
     """Return which node has not answered a request: the broker, or the controller that the broker waits for."""
     from pykbroker.client.admin_session import with_admin
     from pykbroker.client.cluster_description import find_controller
     from pykbroker.client.errors import Disconnected, UnsupportedVersion
 
-    controllers: list[int | None] = []
-
-    async def look(admin: Admin) -> None:
-        controllers.append(await find_controller(admin))
-
     with suppress(OSError, Disconnected, UnsupportedVersion):
-        await with_admin(bootstrap, CLIENT_ID, look)
-    if controllers == [None]:
-        return (
-            f"the controller has not answered the broker on {named(bootstrap)} within {ANSWER_S_MAX} s: start the"
-            " controller's node"
-        )
+        if await with_admin(bootstrap, CLIENT_ID, find_controller) is None:
+            return (
+                f"the controller has not answered the broker on {named(bootstrap)} within {ANSWER_S_MAX} s: start the"
+                " controller's node"
+            )
     return f"the broker on {named(bootstrap)} has not answered within {ANSWER_S_MAX} s"
 
 
-async def converse(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Connect, run `work` and disconnect, within `ANSWER_S_MAX`."""
+async def converse(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]]) -> T:
+    """Connect, return what `work` returns, and disconnect, within `ANSWER_S_MAX`. trio.TooSlowError."""
     import trio
 
     from pykbroker.client.admin_session import with_admin
 
     with trio.fail_after(ANSWER_S_MAX):
-        await with_admin(bootstrap, CLIENT_ID, work)
+        return await with_admin(bootstrap, CLIENT_ID, work)
 
 
 def named(bootstrap: Sequence[Address]) -> str:

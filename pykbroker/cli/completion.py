@@ -45,19 +45,14 @@ def words(context: click.Context, find: Callable[[Admin], Awaitable[Iterable[str
 
     from pykbroker.client.admin_session import with_admin
 
-    found: list[str] = []
-
-    async def work(admin: Admin) -> None:
-        found.extend(await find(admin))
-
-    async def run() -> None:
+    async def run() -> Iterable[str]:
         given = context.params.get("bootstrap")
         bootstrap = given or bootstrap_servers(os.environ.get(BOOTSTRAP_VARIABLE) or default_bootstrap())
         with trio.move_on_after(ANSWER_S_MAX):
-            await with_admin(bootstrap, CLIENT_ID, work)
+            return await with_admin(bootstrap, CLIENT_ID, find)
+        return ()
 
     try:
-        trio.run(run)
+        return [each for each in trio.run(run) if each.startswith(incomplete)]
     except Exception:  # noqa: BLE001 - the user is typing: an error would only spoil the line
         return []
-    return [each for each in found if each.startswith(incomplete)]

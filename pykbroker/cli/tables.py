@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from pykbroker.cli.ask import refuse
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 
 
@@ -32,12 +34,21 @@ class Table:
         if not (sys.stdout.isatty() and drawn(texts)):
             print_columns(texts)
 
-    def show(self, *, as_json: bool) -> None:
-        """Print the table or, with `as_json`, an array of its records."""
+    def show(self, *, as_json: bool, refusals: Sequence[str] = ()) -> None:
+        """Print the table or, with `as_json`, an array of its records. An empty table is not printed with refusals.
+
+        click.ClickException: there are refusals, which are the reasons why rows are missing.
+        """
         if as_json:
             print_json(self.records())
-        else:
+        elif self.rows or not refusals:
             self.print()
+        refuse(refusals)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def print_json(document: Any) -> None:

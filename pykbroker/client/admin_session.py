@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import trio
 
@@ -14,12 +15,14 @@ from pykbroker.core.address import Address
 from pykbroker.world.net import Net
 from pykbroker.world.system_net import SystemNet
 
+T = TypeVar("T")
+
 CONNECT_S_MAX = 5
 """The maximum time for a connection attempt and the ApiVersions response, which every Kafka broker sends at once."""
 
 
-async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Connect to the first broker that answers, run `work` with an admin client, and disconnect.
+async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callable[[Admin], Awaitable[T]]) -> T:
+    """Connect to the first broker that answers, return what `work` returns for an admin client, and disconnect.
 
     An error of `work` is raised unchanged, not in a group. If no broker answers, raise OSError or Disconnected with
     the failure of each broker.
@@ -32,7 +35,7 @@ async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callabl
             dial = partial(connect_in_time, net, client_id)
             connection = await first_to_answer(bootstrap, dial)
             try:
-                await work(Admin(connection, dial))
+                outcome = await work(Admin(connection, dial))
             finally:
                 connection.close()
         except Exception as error:  # noqa: BLE001 - raised below, since the nursery would wrap it in a group
@@ -40,6 +43,7 @@ async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callabl
         nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+    return outcome
 
 
 async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> BrokerConnection:

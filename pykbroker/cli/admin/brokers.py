@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import asking
 from pykbroker.cli.tables import Table, json_option
-from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin, TopicDescription
@@ -20,27 +19,23 @@ COLUMNS = ("broker", "address", "rack", "state", "controller", "leads", "follows
 
 @click.command()
 @json_option
-@bootstrap_option
-def brokers(as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def brokers(admin: Admin, as_json: bool) -> None:
     """List the brokers of a cluster, and how many partitions each leads and follows.
 
     UNDER REPLICATED are the partitions that the broker leads and whose ISR lacks a replica. NOT IN ISR are the
     partitions of which the broker has a replica that is not in the ISR.
     """
+    from pykbroker.client.cluster_description import describe_brokers, find_controller
 
-    async def work(admin: Admin) -> None:
-        from pykbroker.client.cluster_description import describe_brokers, find_controller
-
-        described = await describe_brokers(admin)
-        topics = await admin.topics()
-        controller = await find_controller(admin)
-        Table(COLUMNS, rows(described, topics, controller)).show(as_json=as_json)
-        if controller is None:
-            click.echo("The controller does not answer: no leader is elected until it does.", err=True)
-        elif all(each.broker != controller for each in described):
-            click.echo(f"The controller is node {controller}, which is not a broker.", err=True)
-
-    ask(bootstrap, work)
+    described = await describe_brokers(admin)
+    topics = await admin.topics()
+    controller = await find_controller(admin)
+    Table(COLUMNS, rows(described, topics, controller)).show(as_json=as_json)
+    if controller is None:
+        click.echo("The controller does not answer: no leader is elected until it does.", err=True)
+    elif all(each.broker != controller for each in described):
+        click.echo(f"The controller is node {controller}, which is not a broker.", err=True)
 
 
 def rows(

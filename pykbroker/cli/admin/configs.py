@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import ask, asking, bootstrap_option
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import config
 from pykbroker.cli.tables import Table, json_option, print_json
@@ -43,8 +43,8 @@ def configs() -> None:
 @name_argument
 @click.option("--all", "everything", is_flag=True, help="Also list configs that have their defaults.")
 @json_option
-@bootstrap_option
-def describe(kind: str, name: str, everything: bool, as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def describe(admin: Admin, kind: str, name: str, everything: bool, as_json: bool) -> None:
     """Describe the configs of a topic, or of a broker by its id.
 
     `broker` without an id describes the dynamic defaults of all brokers. `broker-logger` with the id of a broker lists
@@ -52,15 +52,12 @@ def describe(kind: str, name: str, everything: bool, as_json: bool, bootstrap: S
     """
     from pykbroker.core.config.entries import Source
 
-    async def work(admin: Admin) -> None:
-        found = await admin.configs(resource(kind, name), name)
-        listed = [each for each in found if everything or each.config_source != Source.DEFAULT_CONFIG]
-        if as_json:
-            print_json(list(map(document, listed)))
-        else:
-            Table(("config", "value", "source"), list(map(row, listed))).print()
-
-    ask(bootstrap, work)
+    found = await admin.configs(resource(kind, name), name)
+    listed = [each for each in found if everything or each.config_source != Source.DEFAULT_CONFIG]
+    if as_json:
+        print_json(list(map(document, listed)))
+    else:
+        Table(("config", "value", "source"), list(map(row, listed))).print()
 
 
 @configs.command()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import asking
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import PARTITION_FORM, partition
 from pykbroker.cli.tables import Table, json_option
-from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -39,27 +39,21 @@ def producers() -> None:
     "partitions", type=partition, nargs=-1, required=True, metavar=f"{PARTITION_FORM}...", shell_complete=topic_names
 )
 @json_option
-@bootstrap_option
-def describe(partitions: Sequence[tuple[str, int | None]], as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def describe(admin: Admin, partitions: Sequence[tuple[str, int | None]], as_json: bool) -> None:
     """Describe the active producers of partitions, or of all partitions of a topic.
 
     A producer is active for as long as the partition keeps its sequence numbers.
     """
     from pykbroker.core.errors import ApiError
 
-    async def work(admin: Admin) -> None:
-        rows, refusals = [], []
-        for topic, index in dict.fromkeys(partitions):
-            try:
-                rows += await described(admin, topic, index)
-            except ApiError as error:
-                refusals.append(str(error))
-        if rows or as_json or not refusals:
-            Table(COLUMNS, rows).show(as_json=as_json)
-        if refusals:
-            raise click.ClickException("\n".join(refusals))
-
-    ask(bootstrap, work)
+    rows, refusals = [], []
+    for topic, index in dict.fromkeys(partitions):
+        try:
+            rows += await described(admin, topic, index)
+        except ApiError as error:
+            refusals.append(str(error))
+    Table(COLUMNS, rows).show(as_json=as_json, refusals=refusals)
 
 
 async def described(admin: Admin, topic: str, index: int | None) -> list[tuple[Any, ...]]:
@@ -69,15 +63,13 @@ async def described(admin: Admin, topic: str, index: int | None) -> list[tuple[A
     from wire.error_codes import ErrorCode
     from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 
-    leaders, found = Leaders(admin), []
-    try:
+    found = []
+    with closing(Leaders(admin)) as leaders:
         for leader, led in (await leaders.partitions(topic)).items():
             indexes = [each for each in led if index in (None, each)]
             if indexes:
                 answer = await leader.ask(DescribeProducersRequest([TopicRequest(topic, indexes)]))
                 found += [part for answered in answer.topics for part in answered.partitions]
-    finally:
-        leaders.close()
     if index is not None and not found:
         check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' has no partition {index}")
     for part in found:

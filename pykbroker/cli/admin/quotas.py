@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import asking
 from pykbroker.cli.tables import Table, json_option, print_json
-from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -25,29 +24,25 @@ def quotas() -> None:
 
 @quotas.command()
 @json_option
-@bootstrap_option
-def describe(as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def describe(admin: Admin, as_json: bool) -> None:
     """Describe all quotas of users, client ids and IP addresses."""
+    from pykbroker.client.admin import check
+    from wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
-    async def work(admin: Admin) -> None:
-        from pykbroker.client.admin import check
-        from wire.messages.describe_client_quotas import DescribeClientQuotasRequest
-
-        answer = await admin.connection.ask(DescribeClientQuotasRequest())
-        check(answer.error_code, answer.error_message or "quotas")
-        found = [
-            ({part.entity_type: part.entity_name for part in entry.entity}, quota.key, quota.value)
-            for entry in answer.entries or ()
-            for quota in entry.values
-        ]
-        found.sort(key=lambda quota: (entity_text(quota[0]), quota[1]))
-        if as_json:
-            print_json([{"entity": entity, "quota": key, "value": value} for entity, key, value in found])
-        else:
-            rows = [(entity_text(entity), key, f"{value:.15g}") for entity, key, value in found]
-            Table(("entity", "quota", "value"), rows).print()
-
-    ask(bootstrap, work)
+    answer = await admin.connection.ask(DescribeClientQuotasRequest())
+    check(answer.error_code, answer.error_message or "quotas")
+    found = [
+        ({part.entity_type: part.entity_name for part in entry.entity}, quota.key, quota.value)
+        for entry in answer.entries or ()
+        for quota in entry.values
+    ]
+    found.sort(key=lambda quota: (entity_text(quota[0]), quota[1]))
+    if as_json:
+        print_json([{"entity": entity, "quota": key, "value": value} for entity, key, value in found])
+    else:
+        rows = [(entity_text(entity), key, f"{value:.15g}") for entity, key, value in found]
+        Table(("entity", "quota", "value"), rows).print()
 
 
 def entity_text(entity: Mapping[str, str | None]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import asking
 from pykbroker.cli.tables import Table, json_option
-from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -26,34 +26,23 @@ def transactions() -> None:
 
 @transactions.command("list")
 @json_option
-@bootstrap_option
-def list_transactions(as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def list_transactions(admin: Admin, as_json: bool) -> None:
     """List all transactional ids, with the state of their last transaction."""
-
-    async def work(admin: Admin) -> None:
-        Table(LISTED, sorted(await listed(admin))).show(as_json=as_json)
-
-    ask(bootstrap, work)
+    Table(LISTED, sorted(await listed(admin))).show(as_json=as_json)
 
 
 @transactions.command()
 @click.argument("transactional_ids", nargs=-1, required=True)
 @json_option
-@bootstrap_option
-def describe(transactional_ids: Sequence[str], as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def describe(admin: Admin, transactional_ids: Sequence[str], as_json: bool) -> None:
     """Describe transactional ids: their producers, and the partitions of their open transactions.
 
     A transactional id that no coordinator has does not prevent the description of others.
     """
-
-    async def work(admin: Admin) -> None:
-        rows, refusals = await described(admin, list(dict.fromkeys(transactional_ids)))
-        if rows or as_json:
-            Table(DESCRIBED, rows).show(as_json=as_json)
-        if refusals:
-            raise click.ClickException("\n".join(refusals))
-
-    ask(bootstrap, work)
+    rows, refusals = await described(admin, list(dict.fromkeys(transactional_ids)))
+    Table(DESCRIBED, rows).show(as_json=as_json, refusals=refusals)
 
 
 async def listed(admin: Admin) -> list[tuple[Any, ...]]:
@@ -62,8 +51,8 @@ async def listed(admin: Admin) -> list[tuple[Any, ...]]:
     from pykbroker.client.brokers import Brokers
     from wire.messages.list_transactions import ListTransactionsRequest
 
-    brokers, rows = Brokers(admin), []
-    try:
+    rows = []
+    with closing(Brokers(admin)) as brokers:
         for node_id, connection in (await brokers.connections()).items():
             answer = await connection.ask(ListTransactionsRequest())
             check(answer.error_code, f"transactions of broker {node_id}")
@@ -71,8 +60,6 @@ async def listed(admin: Admin) -> list[tuple[Any, ...]]:
                 (each.transactional_id, node_id, each.producer_id, each.transaction_state)
                 for each in answer.transaction_states
             ]
-    finally:
-        brokers.close()
     return rows
 
 
@@ -86,8 +73,8 @@ async def described(admin: Admin, transactional_ids: list[str]) -> tuple[list[tu
     from wire.error_codes import ErrorCode
     from wire.messages.describe_transactions import DescribeTransactionsRequest
 
-    brokers, rows, errors = Brokers(admin), {}, dict.fromkeys(transactional_ids, int(ErrorCode.NOT_COORDINATOR))
-    try:
+    rows, errors = {}, dict.fromkeys(transactional_ids, int(ErrorCode.NOT_COORDINATOR))
+    with closing(Brokers(admin)) as brokers:
         for node_id, connection in (await brokers.connections()).items():
             answer = await connection.ask(DescribeTransactionsRequest(transactional_ids))
             for each in answer.transaction_states:
@@ -95,8 +82,6 @@ async def described(admin: Admin, transactional_ids: list[str]) -> tuple[list[tu
                     rows[each.transactional_id] = row(each, node_id)
                 elif each.error_code != ErrorCode.NOT_COORDINATOR:
                     errors[each.transactional_id] = each.error_code
-    finally:
-        brokers.close()
     refusals = [
         f"no broker describes the transactional id '{key}' ({error_name(errors[key])})"
         for key in transactional_ids

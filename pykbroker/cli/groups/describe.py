@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +56,7 @@ def describe(names: Sequence[str], every: bool, view: str | None, as_json: bool,
     async def work(admin: Admin) -> None:
         chosen = await all_names(admin) if every else list(dict.fromkeys(names))
         rows, refusals = await described(admin, chosen, columns)
-        if rows or as_json or not refusals:
-            Table(columns, rows).show(as_json=as_json)
-        if refusals:
-            raise click.ClickException("\n".join(refusals))
+        Table(columns, rows).show(as_json=as_json, refusals=refusals)
 
     ask(bootstrap, work)
 
@@ -77,9 +75,8 @@ async def described(admin: Admin, names: list[str], columns: Sequence[str]) -> t
     from pykbroker.client.leaders import Leaders
     from pykbroker.core.errors import ApiError
 
-    coordinators, leaders, rows, refusals = GroupCoordinators(admin), Leaders(admin), [], []
-    ends: dict[str, Mapping[int, int]] = {}
-    try:
+    rows, refusals, ends = [], [], dict[str, Mapping[int, int]]()
+    with closing(GroupCoordinators(admin)) as coordinators, closing(Leaders(admin)) as leaders:
         for name, group in (await describe_groups(coordinators, names)).items():
             if isinstance(group, ApiError):
                 refusals.append(str(group))
@@ -93,9 +90,6 @@ async def described(admin: Admin, names: list[str], columns: Sequence[str]) -> t
                 committed = await committed_offsets(coordinators, name)
                 await find_ends(leaders, {each.topic for each in (*committed, *owners(group))}, ends)
                 rows += offset_rows(group, committed, lambda part: ends[part.topic].get(part.partition))
-    finally:
-        leaders.close()
-        coordinators.close()
     return rows, refusals
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import asking, refuse
 from pykbroker.cli.completion import group_names, topic_names
 from pykbroker.cli.groups.describe import describe
 from pykbroker.cli.groups.reset import reset
 from pykbroker.cli.parameters import PARTITION_FORM, partition
 from pykbroker.cli.tables import Table, json_option
-from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -55,16 +55,12 @@ def groups() -> None:
     help="List only groups of this type. Repeatable.",
 )
 @json_option
-@bootstrap_option
-def list_groups(states: Sequence[str], types: Sequence[str], as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def list_groups(admin: Admin, states: Sequence[str], types: Sequence[str], as_json: bool) -> None:
     """List all groups, with their numbers of members."""
+    from pykbroker.client.groups import list_groups
 
-    async def work(admin: Admin) -> None:
-        from pykbroker.client.groups import list_groups
-
-        Table(LISTED, await list_groups(admin, states, types)).show(as_json=as_json)
-
-    ask(bootstrap, work)
+    Table(LISTED, await list_groups(admin, states, types)).show(as_json=as_json)
 
 
 @groups.command()
@@ -78,28 +74,20 @@ def list_groups(states: Sequence[str], types: Sequence[str], as_json: bool, boot
     shell_complete=topic_names,
     help="Keep the groups, and delete only their committed offsets of this topic or partition. Repeatable.",
 )
-@bootstrap_option
-def delete(names: Sequence[str], partitions: Sequence[tuple[str, int | None]], bootstrap: Sequence[Address]) -> None:
+@asking
+async def delete(admin: Admin, names: Sequence[str], partitions: Sequence[tuple[str, int | None]]) -> None:
     """Delete groups without members, and all their committed offsets.
 
     A group that cannot be deleted does not prevent the deletion of other groups.
     """
+    from pykbroker.client.group_coordinators import GroupCoordinators
 
-    async def work(admin: Admin) -> None:
-        from pykbroker.client.group_coordinators import GroupCoordinators
-
-        coordinators = GroupCoordinators(admin)
-        try:
-            if partitions:
-                refusals = [each for name in names for each in await forget(coordinators, name, partitions)]
-            else:
-                refusals = await remove(coordinators, names)
-        finally:
-            coordinators.close()
-        if refusals:
-            raise click.ClickException("\n".join(dict.fromkeys(refusals)))
-
-    ask(bootstrap, work)
+    with closing(GroupCoordinators(admin)) as coordinators:
+        if partitions:
+            refusals = [each for name in names for each in await forget(coordinators, name, partitions)]
+        else:
+            refusals = await remove(coordinators, names)
+    refuse(dict.fromkeys(refusals))
 
 
 groups.add_command(describe)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import ask, bootstrap_option, refuse
 from pykbroker.cli.completion import group_names, topic_names
 from pykbroker.cli.groups.reset_plan import PlannedOffset, ResetOffsets, duration, offsets_of_file, planned
 from pykbroker.cli.parameters import OFFSET_MAX, PARTITION_FORM, milliseconds, partition, time
 from pykbroker.cli.tables import Table, json_option
-from pykbroker.cli.topics.offsets import by_partition, leaders_of
+from pykbroker.cli.topics.offsets import by_partition
 from pykbroker.core.address import Address
 from pykbroker.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
     from pykbroker.client.group_coordinators import GroupCoordinators
+    from pykbroker.core.errors import ApiError
 
 PLANNED = ("group", "topic", "partition", "current_offset", "new_offset")
 INACTIVE = ("Empty", "Dead")
@@ -82,12 +84,7 @@ def reset(
         raise click.UsageError("choose the partitions by --topic, by --all-topics or by --from-file")
     if dry_run and yes:
         raise click.UsageError("--dry-run and --yes contradict each other: choose one of them")
-    plan: list[PlannedOffset] = []
-
-    async def look(admin: Admin) -> None:
-        plan.extend(await plan_of(admin, group, topics, kind, value))
-
-    ask(bootstrap, look)
+    plan = ask(bootstrap, lambda admin: plan_of(admin, group, topics, kind, value))
     rows = [(group, *each.partition, each.current, each.new) for each in plan]
     Table(PLANNED, rows).show(as_json=as_json)
     for each in plan:
@@ -134,12 +131,9 @@ async def plan_of(admin: Admin, group: str, topics: Topics, kind: str, value: Va
     from pykbroker.client.group_coordinators import GroupCoordinators
     from pykbroker.client.group_offsets import committed_offsets
 
-    coordinators = GroupCoordinators(admin)
-    try:
+    with closing(GroupCoordinators(admin)) as coordinators:
         await check_inactive(coordinators, group)
         committed = await committed_offsets(coordinators, group)
-    finally:
-        coordinators.close()
     selection: Topics = [*value] if isinstance(value, Mapping) else topics or sorted(committed)
     if not selection:
         raise click.ClickException(f"Group '{group}' has no committed offsets: choose the partitions by --topic")
@@ -182,10 +176,11 @@ async def found_offsets(
 
     click.ClickException or ApiError: a partition does not exist, or its leader refuses.
     """
+    from pykbroker.client.leaders import Leaders
     from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
-    leaders, found = leaders_of(admin), dict[TopicPartition, ResetOffsets]()
-    try:
+    found = dict[TopicPartition, ResetOffsets]()
+    with closing(Leaders(admin)) as leaders:
         for topic in dict.fromkeys(name for name, _ in selection):
             starts, ends = [
                 by_partition(await leaders.offsets(topic, each)) for each in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
@@ -194,8 +189,6 @@ async def found_offsets(
             for index in indexes(topic, selection, starts):
                 part = TopicPartition(topic, index)
                 found[part] = ResetOffsets(starts[index] or 0, ends[index] or 0, committed.get(part), times.get(index))
-    finally:
-        leaders.close()
     return found
 
 
@@ -210,21 +203,16 @@ def indexes(topic: str, selection: Topics, known: Mapping[int, int | None]) -> S
 
 def commit(bootstrap: Sequence[Address], group: str, plan: Sequence[PlannedOffset], *, quiet: bool) -> None:
     """Commit the planned offsets. click.ClickException: the coordinator refuses some of them."""
+    from pykbroker.client.group_coordinators import GroupCoordinators
+    from pykbroker.client.group_offsets import commit_offsets
 
-    async def work(admin: Admin) -> None:
-        from pykbroker.client.group_coordinators import GroupCoordinators
-        from pykbroker.client.group_offsets import commit_offsets
+    async def work(admin: Admin) -> dict[TopicPartition, ApiError | None]:
+        with closing(GroupCoordinators(admin)) as coordinators:
+            return await commit_offsets(coordinators, group, {each.partition: each.new for each in plan})
 
-        coordinators = GroupCoordinators(admin)
-        try:
-            outcomes = await commit_offsets(coordinators, group, {each.partition: each.new for each in plan})
-        finally:
-            coordinators.close()
-        refusals = [f"{each}: {error}" for each, error in outcomes.items() if error is not None]
+    outcomes = ask(bootstrap, work)
+    refusals = [f"{each}: {error}" for each, error in outcomes.items() if error is not None]
+    if not quiet:
         done = len(outcomes) - len(refusals)
-        if not quiet:
-            click.echo(f"Reset the offsets of the group {group} in {done} of {len(plan)} partitions.")
-        if refusals:
-            raise click.ClickException("\n".join(refusals))
-
-    ask(bootstrap, work)
+        click.echo(f"Reset the offsets of the group {group} in {done} of {len(plan)} partitions.")
+    refuse(refusals)

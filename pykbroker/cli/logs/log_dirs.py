@@ -16,7 +16,6 @@ from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
     from wire.messages.describe_log_dirs import DescribeLogDirsResult
 
 COLUMNS = ("topic", "partition", "bytes", "lag", "future")
@@ -43,15 +42,12 @@ def log_dirs(directories: Sequence[str], topics: Sequence[str], as_json: bool, b
     Without a DIR, a running broker reports the sizes and the lag of each partition. With a DIR, the files of this
     directory are read. FUTURE marks a copy that is being moved to the directory.
     """
-    found: list[tuple[str, dict[str, Any], Iterator[LogDirRow]]] = []
+    found: list[tuple[str, dict[str, Any], Iterator[LogDirRow]]]
     if directories:
         found = [(directory, {}, measured(directory)) for directory in directories]
     else:
-
-        async def work(admin: Admin) -> None:
-            found.extend((one.log_dir, facts(one), described(one)) for one in await admin.log_dirs())
-
-        ask(bootstrap, work)
+        answers = ask(bootstrap, lambda admin: admin.log_dirs())
+        found = [(one.log_dir, facts(one), described(one)) for one in answers]
     tables = [(name, more, table(rows, topics)) for name, more, rows in found]
     if as_json:
         print_json([{"log_dir": name, **more, "partitions": listed.records()} for name, more, listed in tables])

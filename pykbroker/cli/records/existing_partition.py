@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.cli.ask import converse
 from pykbroker.cli.parameters import bootstrap_servers
+from pykbroker.cli.tables import counted
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def lacking(topic: str, partitions: int, index: int) -> str:
     """Return a sentence about a partition that a topic with this number of partitions lacks."""
-    return f"topic '{topic}' has {partitions} partition{'' if partitions == 1 else 's'} and no partition {index}"
+    return f"topic '{topic}' has {counted(partitions, 'partition')} and no partition {index}"
 
 
 async def require_partition(producer: Producer, bootstrap: str, topic: str, index: int) -> None:

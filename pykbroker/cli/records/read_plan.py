@@ -109,7 +109,7 @@ def read_plan(
         given["group_id"] = group
     return ReadPlan(
         topics=names,
-        partitions=existing_partitions(bootstrap, names, indexes),
+        partitions=ask(bootstrap, lambda admin: existing_partitions(admin, names, indexes)),
         start=BEGINNING if start is None else start,
         stop=None if follow and stop is None else END if stop is None else stop,
         records_max=count,
@@ -136,29 +136,23 @@ def check_options(
         raise click.UsageError("there are no records from the end on: add --follow to wait for them")
 
 
-def existing_partitions(
-    bootstrap: Sequence[Address], topics: Sequence[str], indexes: Sequence[int]
-) -> list[TopicPartition]:
+async def existing_partitions(admin: Admin, topics: Sequence[str], indexes: Sequence[int]) -> list[TopicPartition]:
     """Return the chosen partitions of topics, by default all. click.ClickException: one does not exist."""
     from pykbroker.core.errors import ApiError
     from wire.error_codes import ErrorCode
 
     found: list[TopicPartition] = []
-
-    async def work(admin: Admin) -> None:
-        for name in topics:
-            try:
-                (topic,) = await admin.topics([name])
-            except ApiError as error:
-                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-                raise click.ClickException(
-                    f"topic '{name}' does not exist: `pykbroker topics list` lists those that do"
-                ) from None
-            existing = sorted(each.partition_index for each in topic.partitions)
-            if missing := set(indexes).difference(existing):
-                raise click.ClickException(lacking(name, len(existing), min(missing)))
-            found.extend(TopicPartition(name, index) for index in existing if not indexes or index in indexes)
-
-    ask(bootstrap, work)
+    for name in topics:
+        try:
+            (topic,) = await admin.topics([name])
+        except ApiError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise click.ClickException(
+                f"topic '{name}' does not exist: `pykbroker topics list` lists those that do"
+            ) from None
+        existing = sorted(each.partition_index for each in topic.partitions)
+        if missing := set(indexes).difference(existing):
+            raise click.ClickException(lacking(name, len(existing), min(missing)))
+        found.extend(TopicPartition(name, index) for index in existing if not indexes or index in indexes)
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import ask, bootstrap_option, refuse
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import PARTITION_FORM, partition
 from pykbroker.cli.topics.selection import all_topics_option, require_selection, selected_partitions
@@ -54,7 +54,6 @@ def elect(
             click.echo(f"{len(unneeded)} of the partitions did not need an election.")
         elif not outcomes:
             click.echo("No partition needed an election.")
-        if len(failures) > len(unneeded):
-            raise click.ClickException("\n".join(str(error) for error in failures if error not in unneeded))
+        refuse(str(error) for error in failures if error not in unneeded)
 
     ask(bootstrap, work)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import asking, refuse
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import OFFSET_MAX, milliseconds, time
 from pykbroker.cli.tables import Table, json_option
-from pykbroker.core.address import Address
 from wire.sentinels import HIGH_WATERMARK
 
 if TYPE_CHECKING:
@@ -37,30 +37,22 @@ def point(text: str) -> int | datetime | str:
 @click.argument("name", shell_complete=topic_names)
 @click.option("--at", type=time, metavar="TIME", help="Also the first offset of records from this time on.")
 @json_option
-@bootstrap_option
-def offsets(name: str, at: datetime | None, as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def offsets(admin: Admin, name: str, at: datetime | None, as_json: bool) -> None:
     """Print the first and the next offset of each partition of a topic.
 
     The difference between both is at least the number of records: compaction and transactions leave gaps.
     """
+    from pykbroker.client.leaders import Leaders
+    from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
-    async def work(admin: Admin) -> None:
-        from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-
-        leaders = leaders_of(admin)
-        try:
-            found = [
-                by_partition(await leaders.offsets(name, timestamp))
-                for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
-            ]
-            if at is not None:
-                found.append(by_partition(await leaders.offsets(name, milliseconds(at))))
-        finally:
-            leaders.close()
-        rows = [(partition, *(column[partition] for column in found)) for partition in found[0]]
-        Table(("partition", "earliest", "latest", "at")[: len(found) + 1], rows).show(as_json=as_json)
-
-    ask(bootstrap, work)
+    ends = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+    with closing(Leaders(admin)) as leaders:
+        found = [by_partition(await leaders.offsets(name, timestamp)) for timestamp in ends]
+        if at is not None:
+            found.append(by_partition(await leaders.offsets(name, milliseconds(at))))
+    rows = [(partition, *(column[partition] for column in found)) for partition in found[0]]
+    Table(("partition", "earliest", "latest", "at")[: len(found) + 1], rows).show(as_json=as_json)
 
 
 @click.command()
@@ -73,27 +65,20 @@ def offsets(name: str, at: datetime | None, as_json: bool, bootstrap: Sequence[A
     help="Delete the records below this offset, older than this time, or all.",
 )
 @click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="[default: all] Repeatable.")
-@bootstrap_option
-def trim(name: str, before: int | datetime | str, partitions: Sequence[int], bootstrap: Sequence[Address]) -> None:
+@asking
+async def trim(admin: Admin, name: str, before: int | datetime | str, partitions: Sequence[int]) -> None:
     """Delete the oldest records of a topic.
 
     A partition that ends before the offset refuses, and keeps its records.
     """
+    from pykbroker.client.leaders import Leaders
 
-    async def work(admin: Admin) -> None:
-        leaders = leaders_of(admin)
-        try:
-            results = await leaders.delete_records(name, await offsets_before(leaders, name, before, partitions))
-        finally:
-            leaders.close()
-        for result in results:
-            if not result.error:
-                click.echo(f"Partition {result.partition} of {name} begins with offset {result.offset} now.")
-        refusals = [f"partition {one.partition} of {name}: {one.error}" for one in results if one.error]
-        if refusals:
-            raise click.ClickException("\n".join(refusals))
-
-    ask(bootstrap, work)
+    with closing(Leaders(admin)) as leaders:
+        results = await leaders.delete_records(name, await offsets_before(leaders, name, before, partitions))
+    for result in results:
+        if not result.error:
+            click.echo(f"Partition {result.partition} of {name} begins with offset {result.offset} now.")
+    refuse(f"partition {one.partition} of {name}: {one.error}" for one in results if one.error)
 
 
 async def offsets_before(
@@ -108,13 +93,6 @@ async def offsets_before(
     if isinstance(before, datetime):  # a partition without a record from this time on has only older ones
         chosen |= {index: offset for index, offset in found.items() if offset is not None and index in chosen}
     return chosen
-
-
-def leaders_of(admin: Admin) -> Leaders:
-    """Return the leaders of the cluster's partitions."""
-    from pykbroker.client.leaders import Leaders
-
-    return Leaders(admin)
 
 
 def by_partition(results: Sequence[PartitionResult]) -> dict[int, int | None]:

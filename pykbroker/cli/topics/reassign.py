@@ -8,10 +8,10 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import ask, bootstrap_option, refuse
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import PARTITION_FORM, partition
-from pykbroker.cli.tables import Table, json_option
+from pykbroker.cli.tables import Table, counted, json_option
 from pykbroker.cli.topics.reassign_plan import (
     PlannedReplicas,
     ReassignmentPlan,
@@ -92,57 +92,42 @@ def reassign(
         if wait:
             wait_until_done(bootstrap, None, selected)
         else:
-            ask_progress(bootstrap, selected, as_json=as_json)
+            ask(bootstrap, lambda admin: progress_table(admin, selected)).show(as_json=as_json)
     else:
         if of_file is None:
             require_selection(selected, all_topics=all_topics)
-        plan = ask_plan(bootstrap, selected, to, away_from, of_file)
+        plan = ask(bootstrap, lambda admin: plan_of(admin, selected, to, away_from, of_file))
         carry_out(bootstrap, plan, as_json=as_json, dry_run=dry_run, yes=yes, wait=wait)
 
 
-def ask_progress(bootstrap: Sequence[Address], selected: Selection, *, as_json: bool) -> None:
-    """Print the reassignments in progress."""
-
-    async def work(admin: Admin) -> None:
-        (await progress_table(admin, selected)).show(as_json=as_json)
-
-    ask(bootstrap, work)
-
-
-def ask_plan(
-    bootstrap: Sequence[Address],
+async def plan_of(
+    admin: Admin,
     selected: Selection,
     to: ReplicaIds | None,
     away_from: Sequence[int],
     of_file: dict[TopicPartition, ReplicaIds] | None,
 ) -> ReassignmentPlan:
     """Return the partitions whose replicas change. click.ClickException: the cluster cannot carry out the plan."""
-    plan: ReassignmentPlan = []
+    from pykbroker.client.cluster_description import describe_brokers
 
-    async def work(admin: Admin) -> None:
-        from pykbroker.client.cluster_description import describe_brokers
-
-        described = await describe_brokers(admin)
-        wanted = [*of_file] if of_file is not None else selected
-        current = await settled_replicas(admin, wanted)
-        try:
-            if of_file is not None:
-                found = [PlannedReplicas(one, current[one], new) for one, new in sorted(of_file.items())]
-            elif to is not None:
-                exact = {TopicPartition(name, index) for name, index in selected if index is not None}
-                found = spread(current, to, exact)
-            else:
-                loads = Counter(one for replicas in (await settled_replicas(admin, ())).values() for one in replicas)
-                check_leaving(away_from, {each.broker for each in described}, loads)
-                racks = {each.broker: each.rack for each in described if not each.fenced}
-                found = moved_away(current, away_from, Takers(racks, loads))
-            check_brokers(found, {each.broker for each in described})
-        except ValueError as error:
-            raise click.ClickException(str(error)) from None
-        plan.extend(each for each in found if each.new != each.replicas)
-
-    ask(bootstrap, work)
-    return plan
+    described = await describe_brokers(admin)
+    wanted = [*of_file] if of_file is not None else selected
+    current = await settled_replicas(admin, wanted)
+    try:
+        if of_file is not None:
+            found = [PlannedReplicas(one, current[one], new) for one, new in sorted(of_file.items())]
+        elif to is not None:
+            exact = {TopicPartition(name, index) for name, index in selected if index is not None}
+            found = spread(current, to, exact)
+        else:
+            loads = Counter(one for replicas in (await settled_replicas(admin, ())).values() for one in replicas)
+            check_leaving(away_from, {each.broker for each in described}, loads)
+            racks = {each.broker: each.rack for each in described if not each.fenced}
+            found = moved_away(current, away_from, Takers(racks, loads))
+        check_brokers(found, {each.broker for each in described})
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    return [each for each in found if each.new != each.replicas]
 
 
 async def settled_replicas(admin: Admin, selected: Selection) -> dict[TopicPartition, ReplicaIds]:
@@ -166,24 +151,16 @@ def carry_out(
     if dry_run or not plan:
         return
     if not yes:
-        click.confirm(f"Reassign {counted(len(plan))}?", abort=True, err=True)
-    refusals: list[str] = []
-    begun: list[PlannedReplicas] = []
+        click.confirm(f"Reassign {counted(len(plan), 'partition')}?", abort=True, err=True)
+    from pykbroker.client.reassignments import reassign
 
-    async def work(admin: Admin) -> None:
-        from pykbroker.client.reassignments import reassign
-
-        outcomes = await reassign(admin, {each.partition: each.new for each in plan})
-        refusals.extend(str(error) for error in outcomes.values() if error is not None)
-        begun.extend(each for each in plan if outcomes.get(each.partition) is None)
-
-    ask(bootstrap, work)
+    outcomes = ask(bootstrap, lambda admin: reassign(admin, {each.partition: each.new for each in plan}))
+    begun = [each for each in plan if outcomes.get(each.partition) is None]
     if begun and not as_json:
-        click.echo(f"Began to reassign {counted(len(begun))}.")
+        click.echo(f"Began to reassign {counted(len(begun), 'partition')}.")
     if wait and begun:
         wait_until_done(bootstrap, {each.partition: each.new for each in begun}, ())
-    if refusals:
-        raise click.ClickException("\n".join(refusals))
+    refuse(str(error) for error in outcomes.values() if error is not None)
 
 
 def cancel_moves(bootstrap: Sequence[Address], selected: Selection) -> None:
@@ -200,13 +177,7 @@ def cancel_moves(bootstrap: Sequence[Address], selected: Selection) -> None:
         outcomes = await reassign(admin, moving)
         refusals = [str(error) for error in outcomes.values() if error is not None]
         if done := len(outcomes) - len(refusals):
-            click.echo(f"Cancelled the reassignment of {counted(done)}.")
-        if refusals:
-            raise click.ClickException("\n".join(refusals))
+            click.echo(f"Cancelled the reassignment of {counted(done, 'partition')}.")
+        refuse(refusals)
 
     ask(bootstrap, work)
-
-
-def counted(count: int) -> str:
-    """Return a number of partitions in words."""
-    return f"{count} partition" + ("" if count == 1 else "s")

@@ -102,13 +102,7 @@ def wait_until_done(
     chosen: Selection = [*targets] if targets is not None else selected
     printed, found, outdated = "", Look("", []), 0
     while outdated < OUTDATED_LOOKS_MAX:
-        looks: list[Look] = []
-
-        async def look(admin: Admin, looks: list[Look] = looks) -> None:
-            looks.append(await look_at(admin, targets or {}, chosen))
-
-        ask(bootstrap, look)
-        found = looks[0]
+        found = ask(bootstrap, lambda admin: look_at(admin, targets or {}, chosen))
         if found.progress not in ("", printed):
             click.echo(found.progress, err=True)
             printed = found.progress

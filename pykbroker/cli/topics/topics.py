@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.ask import ask, asking, bootstrap_option, refuse
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import TOPIC_FORM, config, topic
 from pykbroker.cli.tables import Table, json_option, print_json
@@ -31,15 +31,11 @@ def topics() -> None:
 
 @topics.command("list")
 @json_option
-@bootstrap_option
-def list_topics(as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def list_topics(admin: Admin, as_json: bool) -> None:
     """List all topics."""
-
-    async def work(admin: Admin) -> None:
-        rows = [(topic.name, len(topic.partitions), topic.replication_factor) for topic in await admin.topics()]
-        Table(("topic", "partitions", "replicas"), rows).show(as_json=as_json)
-
-    ask(bootstrap, work)
+    rows = [(topic.name, len(topic.partitions), topic.replication_factor) for topic in await admin.topics()]
+    Table(("topic", "partitions", "replicas"), rows).show(as_json=as_json)
 
 
 @topics.command()
@@ -92,33 +88,29 @@ def create(
 @topics.command()
 @names_argument
 @json_option
-@bootstrap_option
-def describe(names: Sequence[str], as_json: bool, bootstrap: Sequence[Address]) -> None:
+@asking
+async def describe(admin: Admin, names: Sequence[str], as_json: bool) -> None:
     """Describe the partitions of topics, and the configs set for them.
 
     Topics that exist are described even if others do not.
     """
     from pykbroker.core.errors import ApiError
 
-    async def work(admin: Admin) -> None:
-        found, refusals = [], []
-        for name in names:
-            try:
-                (described,) = await admin.topics([name])
-            except ApiError as error:
-                refusals.append(str(error))
-            else:
-                found.append((described, await own_configs(admin, name)))
-        if as_json:
-            print_json([document(each, configs) for each, configs in found])
+    found, refusals = [], []
+    for name in names:
+        try:
+            (described,) = await admin.topics([name])
+        except ApiError as error:
+            refusals.append(str(error))
         else:
-            for each, configs in found:
-                click.echo(" ".join([each.name, *(f"{name}={value}" for name, value in sorted(configs.items()))]))
-                partition_table(each).print()
-        if refusals:
-            raise click.ClickException("\n".join(refusals))
-
-    ask(bootstrap, work)
+            found.append((described, await own_configs(admin, name)))
+    if as_json:
+        print_json([document(each, configs) for each, configs in found])
+    else:
+        for each, configs in found:
+            click.echo(" ".join([each.name, *(f"{name}={value}" for name, value in sorted(configs.items()))]))
+            partition_table(each).print()
+    refuse(refusals)
 
 
 @topics.command()
@@ -126,42 +118,34 @@ def describe(names: Sequence[str], as_json: bool, bootstrap: Sequence[Address]) 
 @click.option(
     "--partitions", type=click.IntRange(1, PARTITIONS_MAX), required=True, help="The new number, more than now."
 )
-@bootstrap_option
-def alter(name: str, partitions: int, bootstrap: Sequence[Address]) -> None:
+@asking
+async def alter(admin: Admin, name: str, partitions: int) -> None:
     """Add partitions to a topic. Keys are distributed differently from then on.
 
     `pykbroker configs alter topic NAME` alters the configs of a topic.
     """
-
-    async def work(admin: Admin) -> None:
-        await admin.create_partitions(name, partitions)
-        click.echo(f"The topic {name} has {partitions} partitions now.")
-
-    ask(bootstrap, work)
+    await admin.create_partitions(name, partitions)
+    click.echo(f"The topic {name} has {partitions} partitions now.")
 
 
 @topics.command()
 @names_argument
-@bootstrap_option
-def delete(names: Sequence[str], bootstrap: Sequence[Address]) -> None:
+@asking
+async def delete(admin: Admin, names: Sequence[str]) -> None:
     """Delete topics and all their records.
 
     A topic that cannot be deleted does not prevent the deletion of other topics.
     """
     from pykbroker.core.errors import ApiError
 
-    async def work(admin: Admin) -> None:
-        refusals = []
-        for name in names:
-            try:
-                await admin.delete_topic(name)
-                click.echo(f"Deleted the topic {name}.")
-            except ApiError as error:
-                refusals.append(str(error))
-        if refusals:
-            raise click.ClickException("\n".join(refusals))
-
-    ask(bootstrap, work)
+    refusals = []
+    for name in names:
+        try:
+            await admin.delete_topic(name)
+            click.echo(f"Deleted the topic {name}.")
+        except ApiError as error:
+            refusals.append(str(error))
+    refuse(refusals)
 
 
 topics.add_command(offsets)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
-import trio
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
@@ -43,10 +42,10 @@ class FakeAdmin:
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     played = FakeAdmin()
 
-    def ask(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
-        trio.run(work, played)
+    async def converse(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
+        await work(played)
 
-    monkeypatch.setattr("pykbroker.cli.admin.configs.ask", ask)
+    monkeypatch.setattr("pykbroker.cli.ask.converse", converse)
     return played
 
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-import trio
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
@@ -29,10 +28,10 @@ class FakeAdmin:
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
-        trio.run(work, FakeAdmin())
+    async def converse(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[object]]) -> object:
+        return await work(FakeAdmin())
 
-    monkeypatch.setattr("pykbroker.cli.logs.log_dirs.ask", ask)
+    monkeypatch.setattr("pykbroker.cli.ask.converse", converse)
 
 
 def run(*words: object) -> Result:

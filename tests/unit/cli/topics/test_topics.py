@@ -6,9 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import click
 import pytest
-import trio
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
@@ -56,14 +54,11 @@ class FakeAdmin:
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     played = FakeAdmin()
 
-    def ask(bootstrap: Sequence[Address], work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
+    async def converse(bootstrap: Sequence[Address], work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
         assert bootstrap == (Address("127.0.0.1", 9092),)
-        try:
-            trio.run(work, played)
-        except ApiError as error:
-            raise click.ClickException(str(error)) from None
+        await work(played)
 
-    monkeypatch.setattr("pykbroker.cli.topics.topics.ask", ask)
+    monkeypatch.setattr("pykbroker.cli.ask.converse", converse)
     return played
 
 
