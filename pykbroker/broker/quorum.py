@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykbroker.broker.address import BoundListeners, registered
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.core.descriptors import Descriptors
-from pykbroker.core.metadata.ids import new_id
+from pykbroker.core.ids import new_id
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykbroker.client.admin import Admin, check
-from pykbroker.core.metadata.ids import id_text
+from pykbroker.core.ids import id_text
 from wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import msgspec
 
 from pykbroker.core.errors import StartError
+from pykbroker.core.ids import Randomness, id_text, is_directory, new_id
 from pykbroker.core.metadata.bootstrap import feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER
-from pykbroker.core.metadata.ids import Randomness, id_text, is_directory, new_id
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.raft.fetch_position import BOOTSTRAP_SNAPSHOT
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content

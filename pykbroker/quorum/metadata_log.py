@@ -6,7 +6,7 @@ import logging
 from functools import partial
 
 from pykbroker.core.errors import StartError
-from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.ids import UNASSIGNED
 from pykbroker.quorum.journal import BATCH_BYTES_MAX, METADATA_DIRECTORY
 from pykbroker.quorum.quorum_state import read_state
 from pykbroker.quorum.rules import LogRules

@@ -13,8 +13,8 @@ from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.core.address import Address
 from pykbroker.core.backoff import Uniform
 from pykbroker.core.errors import StartError
+from pykbroker.core.ids import Randomness
 from pykbroker.core.metadata.context import ControllerConfigs
-from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import Delta
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.settings import ControllerSettings

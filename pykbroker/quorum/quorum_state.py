@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.errors import StartError
-from pykbroker.core.metadata.ids import id_text
+from pykbroker.core.ids import id_text
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.storage.files.small_files import read_whole, replace_durably
 from pykbroker.world.disk import Disk

@@ -9,10 +9,10 @@ from functools import partial
 import msgspec
 
 from pykbroker.core.errors import StartError
+from pykbroker.core.ids import Randomness, id_text
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerConfigs
 from pykbroker.core.metadata.features import KRAFT_FEATURE, NEW_CLUSTER, check_levels, unsupported
-from pykbroker.core.metadata.ids import Randomness, id_text
 from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record

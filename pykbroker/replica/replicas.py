@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.core.descriptors import UNBOUNDED, Descriptors
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.ids import LOST, MIGRATING, UNASSIGNED
+from pykbroker.core.ids import LOST, MIGRATING, UNASSIGNED
 from pykbroker.core.metadata.image import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,

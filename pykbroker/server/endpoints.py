@@ -9,7 +9,7 @@ from typing import NamedTuple
 import trio
 
 from pykbroker.core.address import Address
-from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from pykbroker.core.security.session import Session
 from pykbroker.server.departures import Departures

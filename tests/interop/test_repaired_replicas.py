@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.ids import LOST
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.damaged_logs import ANEW, DAMAGED
 from pykbroker.storage.files.partition_directory import METADATA

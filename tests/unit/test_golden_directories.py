@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from pykbroker.core.metadata.ids import id_text
+from pykbroker.core.ids import id_text
 from tests.unit.apis.conftest import Client
 from tests.unit.directories import consume, serving
 from tests.unit.storage.golden import expected, unpack

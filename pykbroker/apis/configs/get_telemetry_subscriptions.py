@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.metadata.ids import Randomness, new_id
+from pykbroker.core.ids import Randomness, new_id
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.core.telemetry.subscriptions import properties

@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.telemetry.clients import TelemetryClient, TelemetryClients
 from pykbroker.core.telemetry.subscriptions import properties

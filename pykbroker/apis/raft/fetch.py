@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.raft.fetch_position import Diverging
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType

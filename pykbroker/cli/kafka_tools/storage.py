@@ -45,7 +45,7 @@ def random_uuid(given: Given) -> int:
     """Print a new cluster id."""
     import random
 
-    from pykbroker.core.metadata.ids import id_text, new_id
+    from pykbroker.core.ids import id_text, new_id
 
     print(id_text(new_id(random.SystemRandom())))
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.config.table import BROKER
-from pykbroker.core.metadata.ids import id_text
+from pykbroker.core.ids import id_text
 from pykbroker.core.names import (
     CLUSTER_METADATA_TOPIC,
     GROUP_METADATA_TOPIC,

@@ -27,8 +27,8 @@ from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.group.summary import SummarizeGroups, summarize_groups
+from pykbroker.core.ids import Randomness
 from pykbroker.core.log.producers import Marker
-from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import TopicsImage
 from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry, Outcome, Token

@@ -13,7 +13,7 @@ from pykbroker.core.group.consumer.search import TopicSearch
 from pykbroker.core.group.group import Group
 from pykbroker.core.group.offsets import GroupOffsets
 from pykbroker.core.group.settings import GroupSettings
-from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.ids import Randomness
 from pykbroker.core.metadata.image import TopicsImage
 from pykbroker.core.timers import Timers
 from wire.error_codes import ErrorCode

@@ -14,8 +14,8 @@ from functools import partial
 import msgspec
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerContext, Deciding
-from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.partition_change import ReplicaAssignment, change, without
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL, Record

@@ -9,9 +9,9 @@ import msgspec
 
 from pykbroker.core.config.live_config import Dynamic
 from pykbroker.core.errors import ApiError
+from pykbroker.core.ids import UNASSIGNED, Randomness
 from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.election import Rules
-from pykbroker.core.metadata.ids import UNASSIGNED, Randomness
 from pykbroker.core.metadata.image import (
     BROKER_RESOURCE,
     CLUSTER_DEFAULT,

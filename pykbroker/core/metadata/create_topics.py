@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.ids import new_id
 from pykbroker.core.metadata.context import ELR_FEATURE, ControllerContext, Deciding
-from pykbroker.core.metadata.ids import new_id
 from pykbroker.core.metadata.image import TOPIC_RESOURCE
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
 from pykbroker.core.metadata.record import Record

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pykbroker.core.config.live_config import Dynamic
-from pykbroker.core.metadata.ids import LOST, MIGRATING, UNASSIGNED
+from pykbroker.core.ids import LOST, MIGRATING, UNASSIGNED
 from wire.stored.framing import FramedRecord
 
 R = TypeVar("R", bound=FramedRecord)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pykbroker.core.ids import Randomness
 from pykbroker.core.metadata.alter_client_quotas import alter_client_quotas
 from pykbroker.core.metadata.alter_configs import alter_configs, incremental_alter_configs
 from pykbroker.core.metadata.alter_partition import alter_partition
@@ -32,7 +33,6 @@ from pykbroker.core.metadata.delete_topics import delete_topics
 from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.elect_leaders import elect_leaders
 from pykbroker.core.metadata.heartbeats import broker_gone, heartbeat
-from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.metadata.partition_index import PartitionIndex

@@ -17,8 +17,8 @@ from itertools import chain, cycle
 from typing import TypeVar
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.ids import Randomness
 from pykbroker.core.metadata.context import ControllerContext
-from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import BrokerImage
 from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode

@@ -14,9 +14,9 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.ids import id_text, is_directory
 from pykbroker.core.metadata.broker_changes import broker_record, everywhere
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerContext, Deciding, MetadataDecision
-from pykbroker.core.metadata.ids import id_text, is_directory
 from pykbroker.core.metadata.image import BrokerImage
 from pykbroker.core.metadata.partition_change import repairs
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL, Record

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from pykbroker.core.ids import MIGRATING
 from pykbroker.core.metadata.draft import ImageDraft
-from pykbroker.core.metadata.ids import MIGRATING
 from pykbroker.core.metadata.image import BrokerImage, ControllerImage, Endpoint, PartitionImage
 from pykbroker.core.metadata.record import Record, UnknownRecord
 from pykbroker.core.metadata.standing import KEYS, REMOVALS, remove, store

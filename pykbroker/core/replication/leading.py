@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.follower_state import FollowerState
 from pykbroker.core.replication.isr_change import GIVEN_UP, OUTDATED, IsrAnswer, IsrChange

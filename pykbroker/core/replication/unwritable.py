@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from wire.sentinels import NO_LEADER
 

@@ -11,7 +11,7 @@ from fastcrc import crc32
 from pykbroker.core.config.config import Texts, read
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.config.table import CLIENT_METRICS
-from pykbroker.core.metadata.ids import id_text
+from pykbroker.core.ids import id_text
 from pykbroker.core.metadata.image import ConfigsImage
 
 ALL = "*"

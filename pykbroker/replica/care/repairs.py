@@ -11,7 +11,7 @@ import logging
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.repair import Repair, RepairPhase, RepairStep, ReplicaStanding
 from pykbroker.core.topic_partition import TopicIdPartition

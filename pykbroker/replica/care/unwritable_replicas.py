@@ -10,7 +10,7 @@ import logging
 
 import trio
 
-from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.unwritable import Unwritable, UnwritableStep
 from pykbroker.core.topic_partition import TopicIdPartition

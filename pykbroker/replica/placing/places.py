@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from pykbroker.core.metadata.ids import LOST, id_text, is_directory
+from pykbroker.core.ids import LOST, id_text, is_directory
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.partition_directory import PartitionDirectory

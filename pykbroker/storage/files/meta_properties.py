@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from pykbroker.core.metadata.ids import id_bytes, id_text
+from pykbroker.core.ids import id_bytes, id_text
 from pykbroker.world.disk import Disk
 
 NAME = "meta.properties"

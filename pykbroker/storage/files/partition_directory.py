@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from pykbroker.core.metadata.ids import id_bytes, id_text
+from pykbroker.core.ids import id_bytes, id_text
 from pykbroker.core.topic_partition import TopicPartition
 
 METADATA = "partition.metadata"

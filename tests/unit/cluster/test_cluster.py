@@ -13,8 +13,8 @@ from pykbroker import broker
 from pykbroker.apis.groups.find_coordinator import GROUP, TRANSACTION
 from pykbroker.broker.lifecycle import CLOSING_S_MAX, Broker
 from pykbroker.core.errors import ApiError, StopError
+from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.log.epochs import OffsetAndEpoch
-from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.core.settings import Serving
 from pykbroker.quorum.journal import METADATA_DIRECTORY

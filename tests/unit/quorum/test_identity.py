@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker.core.errors import StartError
-from pykbroker.core.metadata.ids import id_bytes
+from pykbroker.core.ids import id_bytes
 from pykbroker.quorum.identity import BrokerIdentity, prepare
 from tests.unit.core.metadata.harness import NOW_MS
 from tests.unit.quorum.logs import disk_at, golden_directory

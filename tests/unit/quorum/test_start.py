@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from pykbroker.core.errors import StartError
+from pykbroker.core.ids import new_id
 from pykbroker.core.metadata.features import NEW_CLUSTER
-from pykbroker.core.metadata.ids import new_id
 from pykbroker.quorum.bootstrap_file import bootstrap_content
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.journal import METADATA_DIRECTORY

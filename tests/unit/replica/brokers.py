@@ -23,8 +23,8 @@ from pykbroker.client.errors import Disconnected
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.context import METADATA_FEATURE
-from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import (
     BrokerImage,
     ClusterImage,

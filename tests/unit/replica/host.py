@@ -9,7 +9,7 @@ import trio
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
-from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.topic_partition import TopicIdPartition, TopicPartition
 from pykbroker.replica.partition.own_broker import OwnBroker

@@ -9,7 +9,7 @@ from struct import pack
 
 import pytest
 
-from pykbroker.core.metadata.ids import id_bytes
+from pykbroker.core.ids import id_bytes
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.log import Log

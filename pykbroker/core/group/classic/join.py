@@ -10,7 +10,7 @@ from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
-from pykbroker.core.metadata.ids import new_id
+from pykbroker.core.ids import new_id
 from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode
 from wire.messages.join_group import JoinGroupRequest

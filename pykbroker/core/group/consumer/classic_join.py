@@ -26,7 +26,7 @@ from pykbroker.core.group.consumer.membership import advance, take_over, update_
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
-from pykbroker.core.metadata.ids import id_text, new_id
+from pykbroker.core.ids import id_text, new_id
 from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError

@@ -21,7 +21,7 @@ from pykbroker.core.group.consumer.upgrade import answer_members, upgrade
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
-from pykbroker.core.metadata.ids import id_text, new_id
+from pykbroker.core.ids import id_text, new_id
 from pykbroker.core.name_pattern import compiled
 from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode

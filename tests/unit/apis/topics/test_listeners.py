@@ -11,7 +11,7 @@ import pytest
 from pykbroker.apis.topics.describe_topic_partitions import DescribeTopicPartitions
 from pykbroker.apis.topics.metadata import Metadata
 from pykbroker.core.address import Address
-from pykbroker.core.metadata.ids import LOST, MIGRATING, UNASSIGNED
+from pykbroker.core.ids import LOST, MIGRATING, UNASSIGNED
 from pykbroker.core.metadata.image import (
     BrokerImage,
     ClusterImage,

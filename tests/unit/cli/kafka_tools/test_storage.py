@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker.cli.kafka_tools.__main__ import main
-from pykbroker.core.metadata.ids import id_bytes
+from pykbroker.core.ids import id_bytes
 from pykbroker.storage.files.meta_properties import MetaProperties
 from pykbroker.testing.running import running_broker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.topic_partition import TopicIdPartition
 from tests.unit.core.metadata.harness import ControllerHarness, topic

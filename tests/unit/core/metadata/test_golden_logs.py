@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from pykbroker.core.ids import id_bytes
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER
-from pykbroker.core.metadata.ids import id_bytes
 from pykbroker.core.metadata.image import TOPIC_RESOURCE, MetadataImage
 from pykbroker.core.metadata.record import Record, write_record
 from pykbroker.core.metadata.snapshot import image_of, snapshot_records

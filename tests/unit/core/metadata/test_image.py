@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from pykbroker.core.metadata.ids import id_bytes, id_text, new_id
+from pykbroker.core.ids import id_bytes, id_text, new_id
 from pykbroker.core.metadata.image import EMPTY
 from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.metadata.shared_table import SharedTable

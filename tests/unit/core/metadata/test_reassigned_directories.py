@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.ids import UNASSIGNED
 from tests.unit.core.metadata.harness import ControllerHarness
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.unwritable import UNWRITABLE_MS_MAX, Unwritable, UnwritableStep
 from wire.sentinels import NO_LEADER

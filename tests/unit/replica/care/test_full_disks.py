@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.ids import LOST
 from pykbroker.core.replication.fetch_plan import FollowedAnswer
 from pykbroker.core.replication.following import Following
 from pykbroker.core.replication.quota import ReplicationQuota

@@ -7,8 +7,8 @@ import trio
 import trio.testing
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.ids import LOST
 from pykbroker.core.metadata.context import METADATA_FEATURE
-from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import FeaturesImage
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.core.replication.repair import RepairPhase
