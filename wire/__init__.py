@@ -8,5 +8,5 @@
    back, because a newer broker may need them.
 4. Codecs do not copy, decompress or validate record batches; `records` does that.
 5. Importing this package imports no message; `api` imports the module of an API on first use.
-6. The package must not depend on sockets, files, clocks, threads, or on the behaviour of a broker.
+6. The package must not know sockets, files, clocks, threads, or a broker.
 """

@@ -4,9 +4,8 @@ An API that takes several steps is a package. Its API file has the name of the p
 A handler is a frozen class with the API's key, its versions and its dependencies. The docstring of its file names the
 API with its key and versions, then what each version added ("v2 flexible").
 
-1. A handler checks the rights for each part of the request, calls the part of the broker that owns the data, and builds
-   the response. A handler keeps no state of its own. `server/guard.py` has checked the right for the request as a
-   whole.
+1. A handler checks the rights that depend on a name in the request, and calls the part of the broker that owns the
+   data and keeps the state. `server/guard.py` has checked the right for the request as a whole.
 2. A topic or partition that fails gets an error code in its own result. Other topics and partitions succeed.
 3. API files do not import each other, not even across families.
 """

@@ -13,5 +13,5 @@
 7. A view of the cluster is frozen, and its leaders never go back to an older leader epoch of the same topic id.
 8. Time is trio's clock in seconds. Random numbers come from the caller, who passes `World.rng.uniform`.
 
-The package must not depend on the logs of topics or the broker of this process.
+The package must not know a broker of this process.
 """

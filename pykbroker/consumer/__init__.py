@@ -5,7 +5,7 @@
 2. Records stay columns until the user asks for objects.
 3. Everything of a consumer runs in one trio thread. The faces for threads and asyncio call into it.
 
-The package must not depend on the broker of this process, nor on the producer.
+The package must not know a broker of this process, or the producer.
 """
 
 from pykbroker.client.arrow import arrow_table as arrow_table

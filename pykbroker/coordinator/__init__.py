@@ -5,6 +5,6 @@
 3. A reply, even to a read, waits until all records that were replayed before it are committed.
 4. Records that are too large are refused before anything is appended. After any other failure the state machine is
    discarded, its callers get NOT_COORDINATOR, and a new one is loaded from the log.
-5. The package must not know a group, a transaction's state, an API or a replica: the log is a
-   `journal.CoordinatorJournal`.
+5. The package must not know groups or replicas: a state machine is a `machine.CoordinatorMachine`, and a log a
+   `journal.CoordinatorJournal`. `runtime` must not know transactions, either.
 """

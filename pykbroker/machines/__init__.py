@@ -8,6 +8,6 @@
    only waits for it.
 4. After a failure with unknown consequences, the shell discards the state machine, and every caller gets an error. The
    owner of the shell then loads the state machine again or stops the broker.
-5. The package must not know groups, transactions or metadata: a state machine is `core.outcome.Machine`, a log
-   `MachineLog`.
+5. The package must not know groups, transactions, metadata or requests: a state machine is `core.outcome.Machine`, a
+   log `MachineLog`.
 """

@@ -6,7 +6,7 @@
 3. The faces share the pure half of the producer under one lock. They wake the shell when a batch is opened, not for
    each record.
 
-The package must not depend on the broker of this process.
+The package must not know a broker of this process.
 """
 
 from typing import TYPE_CHECKING, Any

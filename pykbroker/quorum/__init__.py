@@ -13,5 +13,5 @@
 7. A start reads the newest undamaged snapshot, then the log from the snapshot's end on. Records of unknown types and
    unknown levels of features stay in log and snapshots unchanged. An unknown level of a feature of the log itself stops
    the start.
-8. The package must not know an API, a connection or a partition of a topic.
+8. The package must not know groups, transactions or the handlers of requests.
 """

@@ -8,7 +8,7 @@
    `finally`.
 5. After a power failure, a disk has all synced data, and a random part of the unsynced data, such as torn writes or
    zeros.
-6. Clients use the connections of `pykbroker.client` and record their responses. The checkers see only that history.
-
-The package must not depend on how the broker stores its state. The broker has no code for the simulation.
+6. Clients use the connections of `pykbroker.client` and record their responses. The checkers of a history see nothing
+   else.
+7. The broker must not know the simulation.
 """

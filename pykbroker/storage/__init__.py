@@ -9,5 +9,5 @@
    does not cover, and the fields that a topic config changes.
 5. Work is done per batch in plain functions. A function that may wait for the disk is a coroutine, or raises NotCached,
    after which `errors.patiently` awaits the disk and calls it again. The package owns the state that can be rebuilt
-   from a log alone. It must not depend on replication, metadata, requests or connections.
+   from a log alone. It must not know replication, metadata, requests or connections.
 """

@@ -1,10 +1,11 @@
 """The interface to the machine: everything that can fail, stall or differ between two runs.
 
-1. Each seam (disk, network, wall clock, work off the event loop, worker processes, randomness) is a Protocol. Only
-   `pykbroker.broker` holds a whole `World`. Every other package gets the seams that it uses.
-2. Each Protocol has two implementations: a `system_*` module here, and one in the simulation. No other code touches
-   the machine.
+1. Disks, the network, work off the event loop and worker processes are Protocols. Clocks are functions, and randomness
+   is a `random.Random`. A `World` has the seams of a broker, and a `ClientWorld` those of a producer or consumer. A
+   broker's packages get the seams that they use, never the `World`.
+2. A seam has an implementation here, in a `system_*` module, and one in the simulation. The broker and the shells of
+   clients reach the machine through no other code. Commands, fixtures and jobs, which are not simulated, may.
 3. A synchronous method never waits for hardware. A method that may wait is async. Deadlines use trio's clock, which a
    test can replace without a seam.
-4. The package must not depend on Kafka: it handles bytes, names and the kernel's errors.
+4. The package must not know Kafka: it handles bytes, names and the kernel's errors.
 """

@@ -5,7 +5,7 @@
    caller sets. A decoder raises only DecodeError, and uses little more memory than `bytes_max` decompressed bytes.
 3. Base offset and leader epoch are outside the CRC: a broker patches them in place and stores the other bytes
    unchanged.
-4. The package must not depend on logs, topics, producer state, or the rules by which a broker accepts a batch.
+4. The package must not know messages.
 
 Offsets are absolute unless they are named `delta`. Timestamps are in ms since 1970, or -1. Sizes are in bytes. Source:
 KIP-98, KIP-82, KIP-110, KIP-390.

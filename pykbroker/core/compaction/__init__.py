@@ -9,6 +9,5 @@
    that time deletes them (KIP-534).
 4. An emptied batch stays as a bare header if it has a live producer's last sequence or epoch, or if it is the last
    batch of the round.
-5. Input and output are bytes. The package must not know files, nor a clock other than `now_ms`. It runs in a process of
-   its own.
+5. Input and output are bytes. The package runs in a process of its own.
 """

@@ -4,5 +4,5 @@
 2. A value has a source. The sources in order of precedence are: the dynamic value of this broker, the cluster-wide
    dynamic value, the static value from the config file, the default.
 3. A change is validated as a whole before any part of it is applied.
-4. The package must not know files, requests or the metadata log.
+4. The package must not know the metadata, whose records have the dynamic values.
 """

@@ -6,7 +6,7 @@
 3. An incremental response omits a partition that has no records, no error, no preferred read replica, no diverging
    epoch, and the same high watermark and log start offset as in its last response.
 4. A session identifies topics by name or by topic id; this never changes.
-5. The module must not know a log, a clock or a connection: `SessionPartition.replica` belongs to the caller.
+5. `SessionPartition.replica` belongs to the caller.
 """
 
 from __future__ import annotations

@@ -5,5 +5,5 @@
 2. A batch is checked before it is written, which changes nothing. It is recorded after it is written, which cannot
    fail.
 3. Offsets are absolute, timestamps are ms since 1970, and -1 means none, as in Kafka's records.
-4. The package must not know files, requests, connections or the addresses of brokers.
+4. The package must not know requests.
 """

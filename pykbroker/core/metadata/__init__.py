@@ -5,5 +5,4 @@
 3. A published image never changes. Changes are made in an `ImageDraft`, which copies a table before its first write.
 4. Requests are decided on the draft: they see the effects of earlier requests, committed or not.
 5. Randomness, times and offsets are arguments.
-6. The package must not know files, clocks or sockets, nor how records become durable.
 """

@@ -9,5 +9,5 @@
 4. A follower truncates its log by leader epochs, never by its high watermark, unless it has no epoch (KIP-101,
    KIP-279). An answer counts only if the offset and the leader epoch are still those of the request.
 5. With `pykbroker.flush.before.ack`, no record is committed or acknowledged before it is durable.
-6. The package must not know logs, disks or waiting. Offsets and times are arguments; times are in ms, monotonic.
+6. Offsets and times are arguments. Times are in ms, monotonic.
 """

@@ -7,5 +7,5 @@
 3. A request sees the effects of earlier requests about the same transactional id at once. Its reply waits until their
    records are committed.
 4. Times are ms since 1970, as in the log: a transaction timeout continues to run while the broker restarts.
-5. The package must not know how markers are sent, versions of requests, or authorization.
+5. The package must not know authorizers. Others send the markers.
 """

@@ -7,5 +7,6 @@
 3. A seed chooses a subset of the kinds of faults. Faults of machines, of links and of metadata strike at the same time.
 4. The judges read the images and the replicas of running brokers, and never change them.
 
-The package must not depend on how a broker decides: a judge compares what brokers have with what Kafka promises.
+The package must not know groups, transactions or fetch sessions: a judge compares what brokers have with what Kafka
+promises.
 """

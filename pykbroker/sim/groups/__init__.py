@@ -7,6 +7,5 @@
    revocation of the partition, or until its session has expired.
 3. Without faults, a group converges within the sum of session timeout and rebalance timeout, and a short time more.
 
-The package must not depend on how a coordinator stores its groups, or on what transactions do besides committing
-offsets.
+The package must not know how a coordinator decides about its groups, or stores them.
 """

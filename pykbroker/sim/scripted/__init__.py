@@ -6,5 +6,5 @@
 4. Groups and transactions are decided by this broker's state machines. A group or a transactional id may get another
    coordinator, which loads the state from its log.
 
-The package must not depend on the client that it tests.
+The package must not know the clients that it tests.
 """

@@ -10,5 +10,5 @@
 4. A copier commits the offsets of its input in the transaction that has the copies. Each record of its input must be in
    its output exactly once.
 
-The package must not depend on how a coordinator stores its transactions.
+The package must not know how a coordinator decides about its transactions, or stores them.
 """

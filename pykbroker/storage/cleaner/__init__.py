@@ -5,5 +5,4 @@
 2. A compacted segment replaces the segments that it was made from. A crash at any point of the replacement loses no
    record (`log.swap`).
 3. Reads and writes are limited by `log.cleaner.io.max.bytes.per.second`.
-The package must not depend on clients, or on the use of a topic.
 """

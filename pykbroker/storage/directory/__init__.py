@@ -4,5 +4,4 @@
 2. `.kafka_cleanshutdown` is written last, after every log was closed and every checkpoint written.
 3. A subdirectory is deleted only if it certainly belongs to a deleted partition. Any other unknown subdirectory is left
    alone, or renamed with the suffix `-stray`.
-The package must not depend on topics' metadata, leadership or clients.
 """

@@ -6,5 +6,5 @@
 3. A synchronous function never waits for the disk: it raises NotCached instead. A function that waits is a coroutine.
 4. `Log` composes an appender, a reader, a flusher and a shrinker. These parts share one `LogState` and do not refer to
    the `Log`.
-The package must not depend on other logs, leadership, or high watermarks of other brokers.
+5. The package must not know the directory of all logs.
 """

@@ -4,5 +4,5 @@
    append.
 2. Indexes are derived data: an index that contradicts its segment is rebuilt from the segment.
 3. A sealed segment opens its file when it is read. Its file may be closed at any await, to free a descriptor.
-The package must not depend on recovery points, producers, retention or other logs.
+4. The package must not know recovery or appends.
 """
