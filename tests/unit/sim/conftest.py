@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-CHILD = """
-import gc, importlib.util, json, sys
-path, scene, seed, junk, threshold = sys.argv[1:]
-heap = [bytearray(size) for size in range(int(junk))]
-del heap[::2]
-gc.set_threshold(int(threshold))
-from pykbroker.sim.simulation import simulate
-spec = importlib.util.spec_from_file_location("scenes", path)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-print(json.dumps(simulate(int(seed), getattr(module, scene))))
-"""
+from tests.unit.sim.processes import ForkingProcess, run_fresh
 
 UNLIKE = (
     {"hash_seed": "1", "junk": 10_007, "threshold": 1},
@@ -37,28 +22,27 @@ SEARCHED = int(os.environ.get("SEARCH_SEEDS", "0"))
 Apart = Callable[..., tuple[Any, str]]
 
 
+@pytest.fixture(scope="session")
+def forking() -> Iterator[ForkingProcess]:
+    """Yield a process that is forked for each run."""
+    process = ForkingProcess()
+    yield process
+    process.close()
+
+
 @pytest.fixture
-def apart() -> Apart:
+def apart(forking: ForkingProcess) -> Apart:
     """Return a function `apart(scene)` that runs `await scene(simulation)` in another process.
 
-    The function returns the scene's result and the digest of its run. Its arguments `hash_seed`, `junk` (objects on the
-    heap) and `threshold` (of the garbage collector) make two processes differ.
+    The function returns the scene's result and the digest of its run. The arguments of `run_fresh`, if they are given,
+    make two processes differ.
     """
 
-    def run(
-        scene: Callable[..., Any], *, seed: int = 1, hash_seed: str = "0", junk: int = 0, threshold: int = 700
-    ) -> tuple[Any, str]:
-        words = [scene.__code__.co_filename, scene.__name__, str(seed), str(junk), str(threshold)]
-        child = subprocess.run(
-            [sys.executable, "-c", CHILD, *words],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        )
-        assert child.returncode == 0, child.stderr
-        result, digest = json.loads(child.stdout)
+    def run(scene: Callable[..., Any], *, seed: int = 1, **unlike: Any) -> tuple[Any, str]:
+        place = (scene.__code__.co_filename, scene.__name__, seed)
+        outcome = run_fresh(*place, **unlike) if unlike else forking.run(*place)
+        assert outcome.status == 0, outcome.errors
+        result, digest = json.loads(outcome.output)
         return result, digest
 
     return run
