@@ -80,8 +80,8 @@ async def errors_of_a_full_disk_are_ignored(simulation: Simulation) -> list[str]
     [
         (acknowledged_before_it_is_durable, "lost write", 5),
         (consumed_before_it_is_durable, "two values at one offset", 35),
-        (a_failed_fsync_is_forgotten_after_a_restart, "lost write", 4),
-        (recovery_keeps_torn_batches, "damaged bytes", 9),
+        (a_failed_fsync_is_forgotten_after_a_restart, "lost write", 13),
+        (recovery_keeps_torn_batches, "damaged bytes", 13),
         (duplicates_are_written_again, "duplicate", 0),
         (errors_of_a_full_disk_are_ignored, "lost write", 0),
     ],

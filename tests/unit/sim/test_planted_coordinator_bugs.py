@@ -166,7 +166,7 @@ async def markers_do_not_reach_the_group_coordinator(simulation: Simulation) -> 
 @pytest.mark.parametrize(
     ("bug", "name", "first_seed"),
     [
-        (offsets_are_fetched_before_they_are_durable, "fetched and then gone", 0),
+        (offsets_are_fetched_before_they_are_durable, "fetched and then gone", 5),
         (a_log_is_replayed_in_the_wrong_order, "lost commit", 0),
         (a_rebalance_keeps_the_generation, "two owners", 1),
         (commits_of_old_generations_are_accepted, "zombie commit", 9),

@@ -343,7 +343,7 @@ async def a_replica_with_a_full_disk_is_fetched_anew(simulation: Simulation) -> 
 
 FOUND = [
     (acknowledged_once_the_leader_has_it, "lost write", 0),
-    (the_high_watermark_ignores_replicas_that_are_joining, "high watermark above the ISR", 0),
+    (the_high_watermark_ignores_replicas_that_are_joining, "high watermark above the ISR", 1),
     (the_isr_shrinks_before_the_answer, "two values at one offset", 0),
     (followers_truncate_to_the_high_watermark, "high watermark above the ISR", 11),
     (a_late_answer_of_an_old_epoch_is_appended, "high watermark above the ISR", 3),
@@ -361,7 +361,7 @@ FOUND = [
     (metadata_is_applied_before_it_is_committed, "an image of uncommitted metadata", 0),
     (strays_are_judged_by_an_old_image, "is assigned to it", 0),
     (a_replica_joins_the_isr_at_the_high_watermark, "is in the ISR of", 0),
-    (the_high_watermark_is_kept_when_a_log_is_cut, "high watermark above the log", 0),
+    (the_high_watermark_is_kept_when_a_log_is_cut, "high watermark above the log", 6),
     (the_isr_is_applied_before_the_answer, "two values at one offset", 0),
     (an_acknowledgement_comes_in_a_later_epoch, "lost write", 0),
     (a_leader_compares_no_epochs_with_its_followers, "the replicas of", 2),
