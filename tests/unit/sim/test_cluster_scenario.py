@@ -53,8 +53,8 @@ async def under_restarts(simulation: Simulation) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("scene", "seed"), [(under_all_faults, 3), (under_restarts, 104)])
 def test_a_seed_gives_the_same_run_of_a_cluster_in_processes_that_differ(apart, scene, seed):
-    runs = [apart(scene, seed=seed, **unlike) for unlike in UNLIKE]
-    assert runs == [runs[0]] * len(UNLIKE)
+    runs = [apart(scene, seed=seed, **unlike) for unlike in UNLIKE[1:]]
+    assert runs == [runs[0]] * len(runs)
     assert runs[0][0]["acknowledged"] > 100
     assert runs[0][0]["faults"]
 
