@@ -18,7 +18,7 @@ from kafka.net import selector
 from kafka.net.inet import KafkaNetSocket
 
 from tests.interop.group_scenarios import SOON
-from tests.interop.java_tools import SPARK_JVM
+from tests.interop.java_tools import SHORT_LIVED_JVM
 from tests.interop.kafka_cluster import KafkaCluster
 from tests.interop.target import Target
 from tools import kafka_jars
@@ -30,7 +30,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell starts background processes with SIGINT ignored, and brokers would inherit that from such a test run."""
 
 for variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
-    os.environ.setdefault(variable, " ".join(SPARK_JVM))
+    os.environ.setdefault(variable, " ".join(SHORT_LIVED_JVM))
 
 
 class CollectedSocket(socket.socket):

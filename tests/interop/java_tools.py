@@ -26,10 +26,16 @@ CLASSES = {
     "kafka-verifiable-producer": f"{TOOLS}VerifiableProducer",
 }
 """The main class of each of Kafka's scripts, by the name of the script."""
-SHORT_LIVED_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Options of a JVM that ends before the code of the second compiler would be faster than that of the first."""
-SPARK_JVM = (*SHORT_LIVED_JVM, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
-"""Options of a JVM of Spark. The verification of its 20,000 classes takes a fifth of the time in which it starts."""
+SHORT_LIVED_JVM = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
+"""Options of a JVM that ends before the code of the second compiler would be faster than that of the first.
+
+The verification of its classes would take a fifth of the time in which Kafka or Spark starts.
+"""
 RUNNER = Path(__file__).with_name("JavaTools.java")
 TOOL_S_MAX = 60
 NOISE = re.compile(r"^(SLF4J: |\tat |Caused by: |\tSuppressed: |\t\.\.\. ).*\n|^\n(?=exit)", re.MULTILINE)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.interop.java_tools import SPARK_JVM
+from tests.interop.java_tools import SHORT_LIVED_JVM
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats, numbers
 from tests.interop.pipeline.marks import spark_marks
@@ -32,7 +32,7 @@ def test_executors_get_the_packages_that_they_lack(formats: BothFormats, tmp_pat
             f"--from {archives.path('lake')} --spark spark.driver.host=127.0.0.1 --spark spark.executor.memory=512m "
             "--spark spark.sql.shuffle.partitions=1"
         )
-        java_options = f"spark.executor.extraJavaOptions={' '.join(SPARK_JVM)}"
+        java_options = f"spark.executor.extraJavaOptions={' '.join(SHORT_LIVED_JVM)}"
         run = subprocess.run(
             [sys.executable, "-m", "pykbroker", "pipeline", *command.split(), "--spark", java_options],
             capture_output=True,
