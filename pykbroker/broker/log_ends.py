@@ -11,12 +11,12 @@ from pykbroker.broker.group_statistics import OFFSETS_A_STEP, log_end
 from pykbroker.coordinator.cluster import PeerBrokers
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.summary import GroupSummaries
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from wire.error_codes import ErrorCode
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.sentinels import NO_LEADER
 
 CONSUMER, LATEST = -1, -1
 """The replica id and the timestamp of a ListOffsets request for high watermarks."""
