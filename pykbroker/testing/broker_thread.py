@@ -92,6 +92,6 @@ class BrokerThread:
         self._stop = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
         if self._is_abandoned:
-            self._stop.set()
+            return  # the directory may be removed already, and would be made again
         world = in_real_time(system_world(settings.data_dirs, durable=not settings.memory))
         await broker.serve(settings, started.set_result, world=world, stop=self._stop)

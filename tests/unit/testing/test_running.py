@@ -112,10 +112,10 @@ def test_a_start_that_takes_too_long_is_a_start_error_and_ends(play: Callable[[A
     assert "pykbroker" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_start_that_is_given_up_before_its_loop_runs_stops_once_it_does(
+def test_a_start_that_is_given_up_before_its_loop_runs_makes_no_directory_anew(
     play: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    begins, stopped = threading.Event(), threading.Event()
+    begins, directory = threading.Event(), tmp_path / "removed"
 
     class SlowOptions(BrokerOptions):
         def settings(self, directory: str) -> Settings:
@@ -123,17 +123,19 @@ def test_a_start_that_is_given_up_before_its_loop_runs_stops_once_it_does(
             return super().settings(directory)
 
     async def serve(settings: Settings, ready: Ready, *, world: World, stop: trio.Event) -> None:
-        await stop.wait()
-        stopped.set()
+        raise AssertionError("the start was given up")
 
     play(serve)
     monkeypatch.setattr(broker_thread, "STOP_S_MAX", 0)
-    thread = BrokerThread(str(tmp_path))
+    thread = BrokerThread(str(directory))
     with pytest.raises(StartError, match="within 0.05 s: it waits for its modules. If the machine is busy, set"):
         thread.start(SlowOptions(start_timeout=0.05))
     thread.close()
+    (late,) = [each for each in threading.enumerate() if each.name == "pykbroker"]
     begins.set()
-    assert stopped.wait(10)
+    late.join(10)
+    assert not late.is_alive()
+    assert not directory.exists()
 
 
 def test_a_child_process_that_does_not_answer_is_a_start_error_and_killed(
