@@ -78,7 +78,9 @@ def _run(settings: Settings, started: Future[Serving], stop: StopSignal) -> None
     from pykbroker import broker
 
     async def serve() -> None:
-        await broker.serve(settings, started.set_result, stop=stop.open())
+        event = stop.open()
+        if not event.is_set():  # otherwise the directory may be removed already, and would be made again
+            await broker.serve(settings, started.set_result, stop=event)
 
     try:
         trio.run(serve)
