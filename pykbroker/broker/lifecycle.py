@@ -245,12 +245,13 @@ class Broker:
         listeners = {name: Address(bound.host, bound.port) for name, bound in self._parts.bound.items()}
         controllers = {name: Address(bound.host, bound.port) for name, bound in self._parts.controller_bound.items()}
         first = next(iter(listeners.values()))
+        observed = connections if self._of_controllers is None else (*connections, self._of_controllers)
         return Serving(
             host=first.host,
             port=first.port,
             cluster_id=identity.cluster_id,
             node_id=identity.node_id,
-            observer=BrokerObserver(self._parts, connections),
+            observer=BrokerObserver(self._parts, observed),
             listeners=listeners,
             controller_listeners=controllers,
         )

@@ -86,9 +86,9 @@ class ServerStatistics(msgspec.Struct, frozen=True):
 
 
 def merged(parts: Sequence[ServerStatistics], listeners: Iterable[str]) -> ServerStatistics:
-    """Return the statistics of connections that share one table of APIs but no limits.
+    """Return the statistics of all connections. Listeners without connections are counted, too.
 
-    Listeners without connections are counted, too.
+    The requests are those of the first part. Its table of APIs is that of all listeners but the controller's.
     """
     closed: Counter[ConnectionEnding] = Counter()
     opened = Counter(dict.fromkeys(listeners, 0))

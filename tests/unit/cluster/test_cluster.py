@@ -68,6 +68,14 @@ async def test_a_topic_is_known_to_all_brokers_when_the_response_to_its_creation
             assert sorted(set(known[0].values())) == [1, 2, 3]
 
 
+async def test_the_connections_of_the_controllers_listener_are_counted_too(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        one, two = [(await running.brokers[each].serving.observer.statistics()).server for each in (1, 2)]
+        assert one.connections_open["CONTROLLER"] >= 1
+        assert one.connections_accepted >= sum(one.connections_open.values())
+        assert set(two.connections_open) == {"PLAINTEXT"}
+
+
 async def test_a_broker_serves_its_own_partitions_and_names_the_leader_of_all_others(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as running:
         await running.clients[1].create("t", 4)
