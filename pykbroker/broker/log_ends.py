@@ -16,10 +16,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from wire.error_codes import ErrorCode
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.sentinels import NO_LEADER
-
-CONSUMER, LATEST = -1, -1
-"""The replica id and the timestamp of a ListOffsets request for high watermarks."""
+from wire.sentinels import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP, NO_LEADER
 
 LOG_ENDS_S_MAX = 2
 """The time that a leader may take to respond. A metrics scrape waits for it."""
@@ -50,10 +47,11 @@ async def log_ends(asked: Asked, peers: PeerBrokers) -> dict[TopicPartition, int
 
     async def ask(leader: int, topics: Mapping[str, set[int]]) -> None:
         request = ListOffsetsRequest(
-            replica_id=CONSUMER,
+            replica_id=CONSUMER_REPLICA_ID,
             topics=[
                 ListOffsetsTopic(
-                    topic, [ListOffsetsPartition(partition, timestamp=LATEST) for partition in sorted(partitions)]
+                    topic,
+                    [ListOffsetsPartition(partition, timestamp=LATEST_TIMESTAMP) for partition in sorted(partitions)],
                 )
                 for topic, partitions in topics.items()
             ],
