@@ -68,7 +68,8 @@ class _Creation:
         self.records: list[Record] = []
         self._partitions = context.draft.partition_count
         self._claimed: dict[str, str] = {}  # `names.collision_key` -> topic
-        self._in_lower_case = {name.lower(): name for name in context.draft.names if context.settings.ignores_case}
+        ignores_case = context.settings.ignores_case
+        self._in_lower_case = {name.lower(): name for name in context.draft.names} if ignores_case else {}
 
     def create(self, topic: CreatableTopic) -> Steps[CreatableTopicResult]:
         """Add the records of a topic. Raise ApiError without adding any if the topic is invalid."""
