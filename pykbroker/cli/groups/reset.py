@@ -139,10 +139,7 @@ async def plan_of(admin: Admin, group: str, topics: Topics, kind: str, value: Va
         raise click.ClickException(f"Group '{group}' has no committed offsets: choose the partitions by --topic")
     timestamp = value if kind in ("to_time", "by_duration") and isinstance(value, int) else None
     found = await found_offsets(admin, selection, committed, timestamp)
-    try:
-        return planned(kind, value, found)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
+    return planned(kind, value, found)
 
 
 async def check_inactive(coordinators: GroupCoordinators, group: str) -> None:

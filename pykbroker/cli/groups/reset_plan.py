@@ -43,12 +43,20 @@ class PlannedOffset(NamedTuple):
     remark: str
 
 
+class NothingToShift(click.ClickException):
+    """The error of a shift in a partition without a committed offset."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(f"{partition} has no committed offset to shift: reset it to an offset or a time")
+        self.partition = partition
+
+
 def planned(
     kind: str, value: int | Mapping[TopicPartition, int] | None, found: Mapping[TopicPartition, ResetOffsets]
 ) -> list[PlannedOffset]:
     """Return the new offset of each partition. `kind` is the name of the option, such as `to_offset`.
 
-    ValueError: a partition without a committed offset cannot be shifted.
+    NothingToShift: a partition without a committed offset cannot be shifted.
     """
     plan = []
     for partition, offsets in sorted(found.items()):
@@ -75,7 +83,7 @@ def chosen(kind: str, value: int, partition: TopicPartition, offsets: ResetOffse
             return offsets.committed, ""
         case "by":
             if offsets.committed is None:
-                raise ValueError(f"{partition} has no committed offset to shift: reset it to an offset or a time")
+                raise NothingToShift(partition)
             return within(offsets.committed + value, partition, offsets)
     return within(value, partition, offsets)
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 KAFKA_VERSION = "4.3.1"
 """The version of Apache Kafka whose tools these are."""
 
+NO_HINTS: Mapping[tuple[str, str], str] = {}
+
 
 class InvalidCommandLine(Exception):
     """The error of a command line that a tool refuses, as a sentence."""
@@ -65,6 +67,18 @@ class Given:
         if len(found) != 1:
             raise InvalidCommandLine(refusal)
         return found[0]
+
+    def check_allowed(
+        self, action: str, allowed: Mapping[str, Sequence[str]], hints: Mapping[tuple[str, str], str] = NO_HINTS
+    ) -> None:
+        """Raise InvalidCommandLine if an option is given that `allowed` has for other actions only.
+
+        `hints` are appended to the refusal of an option with an action.
+        """
+        for name, actions in allowed.items():
+            if name in self and action not in actions:
+                hint = hints.get((name, action), "")
+                raise InvalidCommandLine(f'Option "[{name}]" can\'t be used with option "[{action}]"{hint}')
 
     def require(self, *names: str) -> None:
         """Raise InvalidCommandLine unless all of these options are given."""

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.kafka_tools.connection import talk
-from pykbroker.cli.kafka_tools.options import (
-    CONNECTION,
-    Given,
-    InvalidCommandLine,
-    Option,
-    Tool,
-    missing,
-    pairs,
-    topic_pattern,
-)
+from pykbroker.cli.kafka_tools.options import CONNECTION, Given, Option, Tool, missing, pairs, topic_pattern
 from pykbroker.core.new_topic import PARTITIONS_MAX, REPLICAS_MAX, NewTopic
 from wire.sentinels import BROKER_DEFAULT
 
@@ -60,7 +51,7 @@ ALLOWED = {
     **dict.fromkeys((*FILTERS, "topics-with-overrides"), ("describe",)),
 }
 """Options that only some actions take."""
-CONFIGS_HINT = " (To alter topic configurations, the kafka-configs tool can be used.)"
+HINTS = {("config", "alter"): " (To alter topic configurations, the kafka-configs tool can be used.)"}
 
 
 def run(given: Given) -> int:
@@ -68,10 +59,7 @@ def run(given: Given) -> int:
     action = given.only_one(
         ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
     )
-    for name, actions in ALLOWED.items():
-        if name in given and action not in actions:
-            hint = CONFIGS_HINT if (name, action) == ("config", "alter") else ""
-            raise InvalidCommandLine(f'Option "[{name}]" can\'t be used with option "[{action}]"{hint}')
+    given.check_allowed(action, ALLOWED, HINTS)
     if action in ("create", "alter", "delete"):
         given.require("topic")
     if action == "alter":

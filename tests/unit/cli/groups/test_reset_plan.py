@@ -7,7 +7,14 @@ from typing import Any
 import click
 import pytest
 
-from pykbroker.cli.groups.reset_plan import PlannedOffset, ResetOffsets, duration, offsets_of_file, planned
+from pykbroker.cli.groups.reset_plan import (
+    NothingToShift,
+    PlannedOffset,
+    ResetOffsets,
+    duration,
+    offsets_of_file,
+    planned,
+)
 from pykbroker.core.topic_partition import TopicPartition
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -62,7 +69,7 @@ def test_a_partition_without_a_committed_offset_is_reset_to_its_end_by_to_curren
 
 
 def test_a_partition_without_a_committed_offset_cannot_be_shifted() -> None:
-    with pytest.raises(ValueError, match="orders-1 has no committed offset to shift: reset it to an offset or a time"):
+    with pytest.raises(NothingToShift, match="orders-1 has no committed offset to shift: reset it to an offset"):
         planned("by", 1, {FIRST: OFFSETS, SECOND: UNCOMMITTED})
 
 

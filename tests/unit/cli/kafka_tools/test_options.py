@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pykbroker.cli.groups.reset_plan import PlannedOffset
 from pykbroker.cli.kafka_tools.__main__ import TOOLS, main, tool_named
 from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine, Option, Tool, pairs, parsed, usage
+from pykbroker.core.topic_partition import TopicPartition
 
 TOOL = Tool(
     "kafka-test",
@@ -131,6 +133,43 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-console-consumer --bootstrap-server k:1 --topic a --property x=y", "--property x=y is not translated"),
         ("kafka-consumer-groups --bootstrap-server k:1 --delete-offsets", "--delete-offsets is not translated"),
         (
+            "kafka-consumer-groups --bootstrap-server k:1 --delete --group g --topic a",
+            'Option "[topic]" can\'t be used with option "[delete]"',
+        ),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --list --group g",
+            'Option "[group]" can\'t be used with option "[list]"',
+        ),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --delete --group g --members",
+            'Option "[members]" can\'t be used with option "[delete]"',
+        ),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --describe --group g --state stable",
+            "Option [describe] does not take a value for [state]",
+        ),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --list --state running",
+            "Invalid state list 'running'. Valid states are: ",
+        ),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --list --type classic,share",
+            "Invalid types list 'classic,share'. Valid types are: Consumer, Classic",
+        ),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --reset-offsets --group g --topic a --to-latest --dry-run"
+            " --execute",
+            "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+        ),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --reset-offsets --group g --topic a --execute --shift-by x",
+            "Cannot parse argument 'x' of option shift-by",
+        ),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --reset-offsets --group g --topic a: --execute --to-latest",
+            "--topic a: is not TOPIC or TOPIC:PARTITION,...",
+        ),
+        (
             "kafka-consumer-groups --bootstrap-server k:1 --reset-offsets --group g --topic a --execute",
             "Option '[reset-offsets]' requires one of the following scenarios",
         ),
@@ -158,3 +197,15 @@ def test_a_wrong_value_of_topics_is_refused_without_a_wait_for_a_broker(
 
     monkeypatch.setattr("pykbroker.cli.kafka_tools.topics.talk", talk)
     assert main(["kafka-topics", "--bootstrap-server", "localhost:1", "--create", "--topic", "a", *wrong]) == 1
+
+
+def test_the_warning_about_a_reset_without_execute_is_not_in_the_exported_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = [PlannedOffset(TopicPartition("a", 1), None, 7, "")]
+    monkeypatch.setattr("pykbroker.cli.kafka_tools.consumer_group_resets.planned", lambda given, kind: {"g": plan})
+    words = "--bootstrap-server k:1 --reset-offsets --group g --topic a --to-latest --export"
+    assert main(["kafka-consumer-groups", *words.split()]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "a,1,7\n"
+    assert printed.err.startswith("WARN: No action will be performed as the --execute option is missing.")
