@@ -35,8 +35,8 @@ bootstrap_option = click.option(
 )
 
 
-def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]]) -> T:
-    """Return what `work` returns for an admin client of the first broker that answers.
+def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]], option: str = "--bootstrap") -> T:
+    """Return what `work` returns for an admin client of the first broker that answers. `option` names the brokers.
 
     click.ClickException: no broker answers, or it refuses a request.
     """
@@ -51,7 +51,7 @@ def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]]) -> 
         raise  # the reader of the output has gone, as in `pykbroker topics list | head -1`
     except OSError as error:
         raise click.ClickException(
-            f"no broker answers on {named(bootstrap)} ({error}): start one, or choose another with --bootstrap"
+            f"no broker answers on {named(bootstrap)} ({error}): start one, or choose another with {option}"
         ) from None
     except trio.TooSlowError:
         raise click.ClickException(trio.run(explain_silence, bootstrap)) from None

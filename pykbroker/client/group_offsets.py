@@ -59,7 +59,7 @@ async def committed_with_text(coordinators: GroupCoordinators, group: str) -> di
         return {
             group: {
                 TopicPartition(topic.name, part.partition_index): CommittedOffset(
-                    part.committed_offset, metadata=part.metadata or ""
+                    part.committed_offset, part.committed_leader_epoch, part.metadata or ""
                 )
                 for topic in topics
                 for part in topic.partitions

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def run(given: Given) -> int:
     """Print the versions of each broker. As in Kafka, the tool does not wait for a broker: it is a health check."""
-    talk(given, work, waits=False)
+    talk(given, work, reach_s=0)
     return 0
 
 

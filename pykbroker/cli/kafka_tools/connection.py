@@ -62,8 +62,8 @@ def check_security(settings: Mapping[str, str]) -> None:
         )
 
 
-def talk(given: Given, work: Callable[[Admin], Awaitable[None]], *, waits: bool = True) -> None:
-    """Run `work` with an admin client of the first broker that answers. If `waits`, wait until one does.
+def talk(given: Given, work: Callable[[Admin], Awaitable[None]], *, reach_s: float = REACH_S_MAX) -> None:
+    """Run `work` with an admin client of the first broker that answers. Wait for it for `reach_s` seconds.
 
     click.ClickException: no broker has answered in time, or it refuses a request.
     """
@@ -71,21 +71,26 @@ def talk(given: Given, work: Callable[[Admin], Awaitable[None]], *, waits: bool 
 
     servers = bootstrap(given)
     client_properties(given, "command-config")
-    if waits:
-        reach(servers)
-    ask(servers, work)
+    if reach_s:
+        reach(servers, reach_s)
+    ask(servers, work, "--bootstrap-server")
 
 
-def reach(servers: Sequence[Address]) -> None:
-    """Wait until a broker answers. click.ClickException: none has answered within `REACH_S_MAX`."""
+def talk_in_time(given: Given, work: Callable[[Admin], Awaitable[None]]) -> None:
+    """Do the same as `talk`, but wait for --timeout ms if this is given."""
+    talk(given, work, reach_s=given.number("timeout", REACH_S_MAX * 1000, 1) / 1000)
+
+
+def reach(servers: Sequence[Address], within_s: float = REACH_S_MAX) -> None:
+    """Wait until a broker answers. click.ClickException: none has answered within this time."""
     import trio
 
     from pykbroker.cli.admin.wait import answered
     from pykbroker.cli.ask import named
 
-    reason = trio.run(answered, servers, REACH_S_MAX)
+    reason = trio.run(answered, servers, within_s)
     if reason is not None:
         raise click.ClickException(
-            f"no broker has answered on {named(servers)} within {REACH_S_MAX} s ({reason}): start one, or name another"
+            f"no broker has answered on {named(servers)} within {within_s:g} s ({reason}): start one, or name another"
             " in --bootstrap-server"
         )

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.kafka_tools.connection import bootstrap, talk
+from pykbroker.cli.kafka_tools.connection import bootstrap, talk_in_time
+from pykbroker.cli.kafka_tools.consumer_group_offsets import partitions_of
+from pykbroker.cli.kafka_tools.consumer_group_views import chosen_groups
 from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine
 from pykbroker.cli.kafka_tools.text_table import table
 
@@ -91,16 +93,15 @@ def planned(given: Given, kind: str) -> dict[str, list[PlannedOffset]]:
     """
     from pykbroker.cli.groups.reset import plan_of
     from pykbroker.cli.groups.reset_plan import NothingToShift
-    from pykbroker.cli.kafka_tools.consumer_groups import chosen
     from pykbroker.core.errors import ApiError
 
-    topics = [part for text in given.all("topic") for part in partitions(text)] if "all-topics" not in given else []
+    topics = [part for text in given.all("topic") for part in partitions_of(text)] if "all-topics" not in given else []
     if kind != "from-file":
         target(given, kind, "")  # what is wrong in it is refused before the wait for a broker
     plans: dict[str, list[PlannedOffset]] = {}
 
     async def work(admin: Admin) -> None:
-        for group in await chosen(admin, given):
+        for group in await chosen_groups(admin, given):
             try:
                 plans[group] = await plan_of(admin, group, topics, TARGETS[kind], target(given, kind, group))
             except NothingToShift:
@@ -108,18 +109,8 @@ def planned(given: Given, kind: str) -> dict[str, list[PlannedOffset]]:
             except (click.ClickException, ApiError) as error:
                 print(f"\nError: {error.message if isinstance(error, click.ClickException) else error}")
 
-    talk(given, work)
+    talk_in_time(given, work)
     return plans
-
-
-def partitions(text: str) -> list[tuple[str, int | None]]:
-    """Return the partitions of TOPIC or TOPIC:0,1. InvalidCommandLine: a partition is no number."""
-    topic, colon, indexes = text.partition(":")
-    if not colon:
-        return [(topic, None)]
-    if not all(index.isascii() and index.isdigit() for index in indexes.split(",")):
-        raise InvalidCommandLine(f"--topic {text} is not TOPIC or TOPIC:PARTITION,...")
-    return [(topic, int(index)) for index in indexes.split(",")]
 
 
 def target(given: Given, kind: str, group: str) -> Any:

@@ -5,14 +5,15 @@ As in Kafka, a request that fails is printed as an error, and the exit code is 0
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.kafka_tools.connection import talk
+from pykbroker.cli.kafka_tools.connection import talk_in_time
+from pykbroker.cli.kafka_tools.consumer_group_offsets import delete_offsets
 from pykbroker.cli.kafka_tools.consumer_group_resets import TARGETS, WITH_VALUE, reset_offsets
+from pykbroker.cli.kafka_tools.consumer_group_views import REBALANCING, chosen_groups, describe_groups
 from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing
 from pykbroker.cli.kafka_tools.text_table import table
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
-VIEWS = ("offsets", "members", "state")
 OPTIONS = (
     *CONNECTION,
-    *map(Option, ("list", "describe", "delete", "reset-offsets", "all-groups", "all-topics", "offsets", "members")),
+    *map(Option, ("list", "describe", "delete", "reset-offsets", "delete-offsets", "all-groups", "all-topics")),
+    *map(Option, ("offsets", "members", "verbose")),
     Option("state", "STATE,...", is_optional=True),
     Option("type", "TYPE,...", is_optional=True),
     Option("group", "GROUP", is_repeatable=True),
@@ -31,24 +32,13 @@ OPTIONS = (
     Option("timeout", "MS"),
     *map(Option, ("execute", "dry-run", "export")),
     *(Option(name, WITH_VALUE.get(name, "")) for name in TARGETS),
-    *missing("`pykbroker groups describe` prints all columns: leave it out", "verbose"),
-    *missing("`pykbroker groups delete GROUP --topic TOPIC` deletes committed offsets", "delete-offsets"),
     *missing("a broker validates patterns when members subscribe", "validate-regex", takes="PATTERN"),
 )
-REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-OFFSETS = {
-    **dict.fromkeys(("GROUP", "TOPIC"), 15),
-    "PARTITION": 10,
-    **dict.fromkeys(("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST"), 15),
-    "CLIENT-ID": 0,
-}
-MEMBERS = dict.fromkeys(("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"), 15)
-STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "ASSIGNMENT-STRATEGY": 20, "STATE": 20, "#MEMBERS": 0}
-"""The columns of the views with their least widths."""
 ALLOWED = {
-    **dict.fromkeys(("members", "offsets"), ("describe",)),
-    **dict.fromkeys(("group", "all-groups"), ("describe", "delete", "reset-offsets")),
-    "topic": ("reset-offsets",),
+    **dict.fromkeys(("members", "offsets", "verbose"), ("describe",)),
+    "group": ("describe", "delete", "reset-offsets", "delete-offsets"),
+    "all-groups": ("describe", "delete", "reset-offsets"),
+    "topic": ("reset-offsets", "delete-offsets"),
     "state": ("describe", "list"),
     "type": ("list",),
 }
@@ -70,6 +60,7 @@ def run(given: Given) -> int:
         "describe": describe_groups,
         "delete": delete_groups,
         "reset-offsets": reset_offsets,
+        "delete-offsets": delete_offsets,
     }
     try:
         return actions[action](given)
@@ -82,7 +73,7 @@ def list_groups(given: Given) -> int:
     """List the groups of consumers."""
     states = names_of(given, "state", STATES, "Invalid state list '{}'. Valid states are: {}")
     types = names_of(given, "type", TYPES, "Invalid types list '{}'. Valid types are: {}")
-    talk(given, lambda admin: show_groups(admin, given, states, types))
+    talk_in_time(given, lambda admin: show_groups(admin, given, states, types))
     return 0
 
 
@@ -115,57 +106,9 @@ async def show_groups(admin: Admin, given: Given, states: Sequence[str], types: 
     table(columns, [*zip(*cells, strict=True)])
 
 
-def describe_groups(given: Given) -> int:
-    """Describe groups one after another."""
-    view = next((each for each in VIEWS if each in given), VIEWS[0])
-    if sum(each in given for each in VIEWS) > 1:
-        raise InvalidCommandLine("Option [describe] takes at most one of these options: [members], [offsets], [state]")
-    if given.text("state"):
-        raise InvalidCommandLine("Option [describe] does not take a value for [state]")
-    talk(given, lambda admin: describe(admin, given, view))
-    return 0
-
-
-async def chosen(admin: Admin, given: Given) -> list[str]:
-    """Return the groups of --group, or all groups of consumers."""
-    from pykbroker.cli.groups.describe import all_names
-
-    return await all_names(admin) if "all-groups" in given else list(dict.fromkeys(given.all("group")))
-
-
-async def describe(admin: Admin, given: Given, view: str) -> None:
-    """Print one view of each group."""
-    from pykbroker.cli.groups.describe import COLUMNS, described
-    from pykbroker.client.cluster_description import describe_brokers
-
-    addresses = {each.broker: each.address for each in await describe_brokers(admin)}
-    for name in await chosen(admin, given):
-        states, refusals = await described(admin, [name], COLUMNS["state"])
-        if refusals:
-            print(f"\nError: Executing consumer group command failed due to {refusals[0]}")
-            continue
-        ((_, _, state, coordinator, strategy, _, _, members),) = states
-        if state == "Empty":
-            print(f"\nConsumer group '{name}' has no active members.", file=sys.stderr)
-        elif state in REBALANCING:
-            print(f"\nWarning: Consumer group '{name}' is rebalancing.", file=sys.stderr)
-        if view == "state":
-            place = f"{addresses.get(coordinator)}  ({coordinator})"
-            print()
-            table(STATE, [(name, place, strategy, state, members)])
-            continue
-        rows, _ = await described(admin, [name], COLUMNS[view])
-        if view == "members":
-            print()
-            table(MEMBERS, [(row[0], row[1], row[3], row[4], row[5]) for row in rows])
-        elif rows:
-            print()
-            table(OFFSETS, [(*row[:7], row[8], row[9]) for row in rows])
-
-
 def delete_groups(given: Given) -> int:
     """Delete groups without members."""
-    talk(given, lambda admin: delete(admin, given))
+    talk_in_time(given, lambda admin: delete(admin, given))
     return 0
 
 
@@ -176,7 +119,7 @@ async def delete(admin: Admin, given: Given) -> None:
 
     coordinators = GroupCoordinators(admin)
     try:
-        outcomes = await groups.delete_groups(coordinators, await chosen(admin, given))
+        outcomes = await groups.delete_groups(coordinators, await chosen_groups(admin, given))
     finally:
         coordinators.close()
     done = ", ".join(f"'{name}'" for name, error in outcomes.items() if error is None)

@@ -131,7 +131,11 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-console-consumer --bootstrap-server k:1 --include [", "--include [ is not a regular expression"),
         ("kafka-console-consumer --bootstrap-server k:1 --topic a --formatter X", "--formatter is not translated"),
         ("kafka-console-consumer --bootstrap-server k:1 --topic a --property x=y", "--property x=y is not translated"),
-        ("kafka-consumer-groups --bootstrap-server k:1 --delete-offsets", "--delete-offsets is not translated"),
+        (
+            "kafka-consumer-groups --bootstrap-server k:1 --delete-offsets --group g",
+            "Option [delete-offsets] takes the following options: [group], [topic]",
+        ),
+        ("kafka-consumer-groups --bootstrap-server k:1 --timeout 0 --list", "--timeout 0 is not a number from 1"),
         (
             "kafka-consumer-groups --bootstrap-server k:1 --delete --group g --topic a",
             'Option "[topic]" can\'t be used with option "[delete]"',
