@@ -39,11 +39,11 @@ def main(words: Sequence[str] | None = None) -> int:
     except InvalidCommandLine as error:
         print(error, file=sys.stderr)
         return 1
-    if not rest or rest == ["--help"] or rest == ["-h"]:
-        print(usage(tool), file=sys.stderr)
-        return 1
     try:
         given = parsed(tool, rest)
+        if not rest or "help" in given:
+            print(usage(tool), file=sys.stderr)
+            return 1
         if "version" in given:
             print(KAFKA_VERSION)
             return 0

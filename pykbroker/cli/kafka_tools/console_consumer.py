@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.kafka_tools.connection import bootstrap, check_security, client_properties, reach
-from pykbroker.cli.kafka_tools.options import (
-    CONNECTION,
-    Given,
-    InvalidCommandLine,
-    Option,
-    Tool,
-    missing,
-    pairs,
-    topic_pattern,
-)
+from pykbroker.cli.kafka_tools.connection import REACH_S_MAX, bootstrap, check_security, client_properties, reach
+from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing, pairs
+from pykbroker.cli.kafka_tools.properties import client_settings, warn
+from pykbroker.cli.records.read_range import BEGINNING, END
 
 if TYPE_CHECKING:
     from pykbroker.cli.interruption import Interruption
@@ -32,11 +26,13 @@ if TYPE_CHECKING:
     from pykbroker.core.consumer.records import FetchedColumns
     from pykbroker.core.topic_partition import TopicPartition
 
+REACH_S_MIN = 1
 LOOK_UP_MS_MAX = 30_000
 LOOK_UP_S = 0.2
 PARTITION_MAX = 2**31 - 1
 EARLIEST, LATEST = "earliest", "latest"
-AS_TEXT = "records are printed as text: leave it out, or use `pykbroker consume --format`"
+FORMATTERS = {"DefaultMessageFormatter": False, "NoOpMessageFormatter": True}
+"""The formatters of Kafka that are translated -> whether they print nothing."""
 OPTIONS = (
     *CONNECTION,
     Option("topic", "TOPIC"),
@@ -53,11 +49,12 @@ OPTIONS = (
     *(Option(name, "FILE") for name in ("consumer.config", "formatter-config")),
     *(Option(name, "CLASS") for name in ("key-deserializer", "value-deserializer")),
     Option("skip-message-on-error"),
-    *missing(AS_TEXT, "formatter", takes="CLASS"),
+    Option("formatter", "CLASS"),
     *missing("it serves tests of Kafka itself: leave it out", "enable-systest-events"),
 )
 LEVELS = ("read_uncommitted", "read_committed")
-DESERIALIZERS = ("StringDeserializer", "ByteArrayDeserializer")
+RESETS = {"earliest": BEGINNING, "latest": END}
+"""The values of auto.offset.reset -> where to begin without a group."""
 
 
 def run(given: Given) -> int:
@@ -72,14 +69,13 @@ def run(given: Given) -> int:
     check(given)
     servers = bootstrap(given)
     form, settings = console_format(given), settings_of(given)
+    start_of(given, settings)
     timeout_s = given.number("timeout-ms", -1) / 1000
-    reach(servers)
-    printing = Printing(form, timeout_s)
+    reach(servers, min(REACH_S_MAX, max(timeout_s, REACH_S_MIN)) if timeout_s >= 0 else REACH_S_MAX)
+    printing = Printing(given, form, timeout_s)
     try:
         with warning_lines():
-            failing_as_sentence(
-                lambda: trio.run(printing.run, given, servers, settings), ConsumerError, click.ClickException
-            )
+            failing_as_sentence(lambda: trio.run(printing.run, servers, settings), ConsumerError, click.ClickException)
     finally:
         print(f"Processed a total of {printing.count} messages", file=sys.stderr)
     return printing.exit_code
@@ -91,39 +87,61 @@ def check(given: Given) -> None:
         raise InvalidCommandLine("The partition is required when offset is specified.")
     if "offset" in given and "from-beginning" in given:
         raise InvalidCommandLine("Options from-beginning and offset cannot be specified together.")
-    if "partition" in given and "group" in given:
-        raise InvalidCommandLine("Options group and partition cannot be specified together.")
     if "partition" in given and "topic" not in given:
         raise InvalidCommandLine("The topic is required when partition is specified.")
     if given.text("isolation-level", LEVELS[0]) not in LEVELS:
         raise InvalidCommandLine(f"--isolation-level must be one of {', '.join(LEVELS)}")
-    start_of(given)
     given.number("max-messages", -1)
     given.number("partition", 0, 0, PARTITION_MAX)
     included(given.text("include"))
-    for name in ("key-deserializer", "value-deserializer"):
-        if name in given and given.text(name).rpartition(".")[2] not in DESERIALIZERS:
-            raise InvalidCommandLine(f"--{name} {given.text(name)} is not translated: {AS_TEXT}")
+    for one, other in (("consumer-property", "command-property"), ("consumer.config", "command-config")):
+        if one in given and other in given:
+            raise InvalidCommandLine(f"Options --{one} and --{other} cannot be specified together.")
+    if formatter_of(given) not in FORMATTERS:
+        raise InvalidCommandLine(
+            f"--formatter {formatter_of(given)} is not translated: leave it out, or use `pykbroker consume --format`"
+        )
+
+
+def formatter_of(given: Given) -> str:
+    """Return the name of the formatter without its package."""
+    return given.text("formatter", "DefaultMessageFormatter").rpartition(".")[2]
 
 
 def console_format(given: Given) -> ConsoleFormat:
-    """Return the format that --property and --formatter-property describe. InvalidCommandLine: one is unknown."""
+    """Return the format that properties and deserializers describe. InvalidCommandLine: a deserializer is unknown."""
     from pykbroker.cli.kafka_tools.console_format import parsed_format
 
     texts = client_properties(given, "formatter-config")
-    return parsed_format(texts | pairs(given.all("property", "formatter-property"), "property"))
+    texts |= pairs(given.all("property", "formatter-property"), "property")
+    names = ("key-deserializer", "value-deserializer")
+    return parsed_format(texts | {name.replace("-", "."): given.text(name) for name in names if name in given})
 
 
 def settings_of(given: Given) -> dict[str, Any]:
-    """Return the settings of the consumer. InvalidCommandLine: they ask for SASL or TLS."""
-    texts = client_properties(given, "command-config", "consumer.config")
-    texts |= pairs(given.all("consumer-property", "command-property"), "consumer-property")
-    check_security(texts)
-    settings: dict[str, Any] = {name.replace(".", "_"): value for name, value in texts.items()}
-    for name in ("bootstrap_servers", "security_protocol", "key_deserializer", "value_deserializer"):
-        settings.pop(name, None)
-    if "group" in given:
-        settings["group_id"] = given.text("group")
+    """Return the settings of the consumer. InvalidCommandLine: they ask for SASL or TLS, or contradict the options."""
+    from pykbroker.consumer.settings import ConsumerSettings
+
+    files = client_properties(given, "command-config", "consumer.config")
+    properties = pairs(given.all("consumer-property", "command-property"), "consumer-property")
+    check_security(properties)
+    settings = client_settings(files | properties, ConsumerSettings)
+    settings.pop("bootstrap_servers", None)
+    groups = {*given.all("group"), *(found["group.id"] for found in (files, properties) if "group.id" in found)}
+    if len(groups) > 1:
+        raise InvalidCommandLine(
+            "The group ids provided in different places (directly using '--group', via '--consumer-property', or via"
+            f" '--consumer.config') do not match. Detected group ids: {', '.join(map(repr, sorted(groups)))}"
+        )
+    if groups and "partition" in given:
+        raise InvalidCommandLine("Options group and partition cannot be specified together.")
+    if groups:
+        (settings["group_id"],) = groups
+    reset = settings.get("auto_offset_reset", EARLIEST)
+    if "from-beginning" in given and reset != EARLIEST:
+        raise InvalidCommandLine(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
+        )
     return {
         "client_id": "console-consumer",
         "auto_offset_reset": EARLIEST if "from-beginning" in given else LATEST,
@@ -136,16 +154,18 @@ def settings_of(given: Given) -> dict[str, Any]:
 class Printing:
     """One run: the number of printed records, and the exit code."""
 
-    def __init__(self, form: ConsoleFormat, timeout_s: float) -> None:
-        self._form, self._timeout_s = form, timeout_s
+    def __init__(self, given: Given, form: ConsoleFormat, timeout_s: float) -> None:
+        self._given, self._form, self._timeout_s = given, form, timeout_s
+        self._is_silent = FORMATTERS[formatter_of(given)]
         self.count, self.exit_code = 0, 0
         self._last_at = 0.0
 
-    async def run(self, given: Given, servers: tuple[Address, ...], settings: dict[str, Any]) -> None:
-        """Print the records of the plan of a command line."""
+    async def run(self, servers: tuple[Address, ...], settings: dict[str, Any]) -> None:
+        """Print the records of the plan of the command line."""
         import trio
 
         from pykbroker.cli.interruption import interruptible
+        from pykbroker.cli.records.read_range import InvalidStart
         from pykbroker.cli.records.reader import Reader
         from pykbroker.cli.signals import SIGNAL_EXIT_CODE
         from pykbroker.consumer import Consumer
@@ -156,19 +176,33 @@ class Printing:
                 nursery.start_soon(self._stop_when_idle, interruption)
             plan = None
             with interruption.cancels():
-                plan = await plan_of(given, servers, settings)
+                plan = await plan_of(self._given, servers, settings)
             if plan is not None:
                 async with Consumer(**plan.settings) as consumer:
-                    await Reader(consumer, plan, self._take, interruption).run()
+                    try:
+                        await Reader(consumer, plan, self._take, interruption).run()
+                    except InvalidStart:
+                        plan = plan._replace(start=reset_of(settings))
+                        offset = self._given.text("offset")
+                        warn(f"the offset {offset} is after the end of the log: reading starts at its {plan.start}")
+                        await Reader(consumer, plan, self._take, interruption).run()
             nursery.cancel_scope.cancel()
         if interruption.signal is not None:
             self.exit_code = SIGNAL_EXIT_CODE + interruption.signal
 
     async def _take(self, parts: list[FetchedColumns]) -> None:
+        """Print records. click.ClickException: a deserializer cannot read one, and errors are not skipped."""
         import trio
 
-        await trio.to_thread.run_sync(write, b"".join(map(self._form.formatted, parts)))
-        self.count += sum(map(len, parts))
+        for part in parts:
+            for count, output in [(len(part), b"")] if self._is_silent else self._form.pieces(part):
+                self.count += count
+                if isinstance(output, bytes):
+                    await trio.to_thread.run_sync(write, output)
+                elif "skip-message-on-error" in self._given:
+                    warn(str(output))
+                else:
+                    raise click.ClickException(str(output))
         self._last_at = trio.current_time()
 
     async def _stop_when_idle(self, interruption: Interruption) -> None:
@@ -196,7 +230,7 @@ async def plan_of(given: Given, servers: tuple[Address, ...], settings: dict[str
     return ReadPlan(
         topics=list(dict.fromkeys(each.topic for each in partitions)),
         partitions=partitions,
-        start=start_of(given),
+        start=start_of(given, settings),
         stop=None,
         records_max=count if count >= 0 else None,
         follows=True,
@@ -205,18 +239,26 @@ async def plan_of(given: Given, servers: tuple[Address, ...], settings: dict[str
     )
 
 
-def start_of(given: Given) -> int | str:
-    """Return where to begin without a group. InvalidCommandLine: --offset is invalid."""
-    from pykbroker.cli.records.read_range import BEGINNING, END
-
-    text = given.text("offset", EARLIEST if "from-beginning" in given else LATEST)
-    if text in (EARLIEST, LATEST):
-        return BEGINNING if text == EARLIEST else END
+def start_of(given: Given, settings: Mapping[str, Any]) -> int | str:
+    """Return where to begin without a group. InvalidCommandLine: --offset or auto.offset.reset is invalid."""
+    if "offset" not in given:
+        return reset_of(settings) if "partition" not in given or "from-beginning" in given else END
+    text = given.text("offset")
+    if text in RESETS:
+        return RESETS[text]
     if not (text.isascii() and text.isdigit()):
         raise InvalidCommandLine(
             f"The offset '{text}' is incorrect. Valid values are 'earliest', 'latest', or a number from 0 on"
         )
     return int(text)
+
+
+def reset_of(settings: Mapping[str, Any]) -> str:
+    """Return where auto.offset.reset begins. InvalidCommandLine: it is neither earliest nor latest, without a group."""
+    reset = settings["auto_offset_reset"]
+    if reset not in RESETS and "group_id" not in settings:
+        raise InvalidCommandLine(f"auto.offset.reset={reset} is not translated: use {' or '.join(RESETS)}")
+    return RESETS.get(reset, END)
 
 
 async def partitions_of(given: Given, servers: tuple[Address, ...]) -> list[TopicPartition]:
@@ -242,6 +284,7 @@ async def partitions_of(given: Given, servers: tuple[Address, ...]) -> list[Topi
 
 async def existing(admin: Admin, given: Given) -> list[TopicPartition]:
     """Return the partitions of the topics that exist now. click.ClickException: the partition does not exist."""
+    from pykbroker.cli.records.existing_partition import lacking
     from pykbroker.core.topic_partition import TopicPartition
     from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -255,15 +298,15 @@ async def existing(admin: Admin, given: Given) -> list[TopicPartition]:
     if indexes and "partition" in given:
         wanted = given.number("partition", 0, 0, PARTITION_MAX)
         if wanted not in indexes:
-            raise click.ClickException(f"topic '{name}' has {len(indexes)} partitions and no partition {wanted}")
+            raise click.ClickException(lacking(name, len(indexes), wanted))
         indexes = [wanted]
     return [TopicPartition(name, index) for index in indexes]
 
 
 def included(text: str) -> re.Pattern[str]:
-    """Return the pattern of --include, in which a comma separates alternatives. InvalidCommandLine: it is invalid."""
+    """Return the pattern of --include. InvalidCommandLine: it is invalid."""
     try:
-        return topic_pattern(text)
+        return re.compile(text)
     except re.error as error:
         raise InvalidCommandLine(f"--include {text} is not a regular expression: {error}") from None
 

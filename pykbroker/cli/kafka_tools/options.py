@@ -120,7 +120,7 @@ def missing(sentence: str, *names: str, takes: str = "") -> Iterable[Option]:
 
 
 def parsed(tool: Tool, words: Sequence[str]) -> Given:
-    """Return the options of a command line: --NAME VALUE, --NAME=VALUE, or in short -n VALUE.
+    """Return the options of a command line: --NAME VALUE, --NAME=VALUE, -NAME VALUE, or in short -n VALUE.
 
     InvalidCommandLine: an option is unknown, missing here, given twice, or without its value.
     """
@@ -136,7 +136,7 @@ def parsed(tool: Tool, words: Sequence[str]) -> Given:
             plain.append(word)
             continue
         name, equals, value = word.partition("=")
-        option = known.get(name)
+        option = known.get(name) or known.get(f"-{name}")
         if option is None:
             raise InvalidCommandLine(unknown(tool, name))
         if option.missing:

@@ -8,7 +8,10 @@ import pytest
 
 from pykbroker.cli.groups.reset_plan import PlannedOffset
 from pykbroker.cli.kafka_tools.__main__ import TOOLS, main, tool_named
+from pykbroker.cli.kafka_tools.console_format import ConsoleFormat
 from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine, Option, Tool, pairs, parsed, usage
+from pykbroker.cli.kafka_tools.properties import client_settings, with_properties
+from pykbroker.consumer.settings import ConsumerSettings
 from pykbroker.core.topic_partition import TopicPartition
 
 TOOL = Tool(
@@ -31,6 +34,7 @@ def test_options_are_read_in_all_forms() -> None:
     assert (given.text("one"), given.all("many"), given.text("maybe")) == ("1", ["a", "b=c"], "")
     assert "flag" in given
     assert "lost" not in given
+    assert parsed(TOOL, ["-many", "a", "-one=b"]).all("many", "one") == ["a", "b"]
     assert parsed(TOOL, ["-o", "--flag", "--maybe", "x"]).all("one", "maybe") == ["--flag", "x"]
 
 
@@ -87,6 +91,7 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
     assert main(["kafka-acls", "--list"]) == 1
     assert "'kafka-acls' is none of kafka-broker-api-versions, kafka-configs," in capsys.readouterr().err
     assert main(["kafka-topics.sh"]) == 1
+    assert main(["kafka-topics.sh", "--list", "--bootstrap-server", "k:1", "--help"]) == 1
     assert capsys.readouterr().err.startswith("Create, delete, describe, or change a topic.\n")
 
 
@@ -112,11 +117,6 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-configs --bootstrap-server k:1 --alter --topic a", "At least one of --add-config, --add-config-file"),
         ("kafka-configs --bootstrap-server k:1 --alter --add-config a --topic a", "Invalid entity config: all configs"),
         ("kafka-console-producer --bootstrap-server k:1", 'Missing required argument "[topic]"'),
-        ("kafka-console-producer --bootstrap-server k:1 --topic a --property x=y", "--property x=y is not translated"),
-        (
-            "kafka-console-producer --bootstrap-server k:1 --topic a --property parse.key=1",
-            "--property parse.key=1 is neither true nor false",
-        ),
         (
             "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property sasl.mechanism=PLAIN",
             "sasl.mechanism is not supported",
@@ -129,8 +129,32 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ),
         ("kafka-console-consumer --bootstrap-server k:1 --topic a --max-messages x", "Cannot parse argument 'x'"),
         ("kafka-console-consumer --bootstrap-server k:1 --include [", "--include [ is not a regular expression"),
-        ("kafka-console-consumer --bootstrap-server k:1 --topic a --formatter X", "--formatter is not translated"),
-        ("kafka-console-consumer --bootstrap-server k:1 --topic a --property x=y", "--property x=y is not translated"),
+        ("kafka-console-consumer --bootstrap-server k:1 --topic a --formatter a.X", "--formatter X is not translated"),
+        (
+            "kafka-console-consumer --bootstrap-server k:1 --topic a --property key.deserializer=a.AvroDeserializer",
+            "the deserializer a.AvroDeserializer is not translated",
+        ),
+        (
+            "kafka-console-consumer --bootstrap-server k:1 --topic a --partition 0 --consumer-property group.id=g",
+            "Options group and partition cannot be specified together.",
+        ),
+        (
+            "kafka-console-consumer --bootstrap-server k:1 --topic a --group g --consumer-property group.id=h",
+            "The group ids provided in different places",
+        ),
+        (
+            "kafka-console-consumer --bootstrap-server k:1 --topic a --from-beginning --consumer-property"
+            " auto.offset.reset=latest",
+            "Can't simultaneously specify --from-beginning and 'auto.offset.reset=latest'",
+        ),
+        (
+            "kafka-console-consumer --bootstrap-server k:1 --topic a --consumer-property auto.offset.reset=none",
+            "auto.offset.reset=none is not translated",
+        ),
+        (
+            "kafka-console-consumer --bootstrap-server k:1 --topic a --consumer-property a=b --command-property c=d",
+            "Options --consumer-property and --command-property cannot be specified together.",
+        ),
         (
             "kafka-consumer-groups --bootstrap-server k:1 --delete-offsets --group g",
             "Option [delete-offsets] takes the following options: [group], [topic]",
@@ -213,3 +237,15 @@ def test_the_warning_about_a_reset_without_execute_is_not_in_the_exported_file(
     printed = capsys.readouterr()
     assert printed.out == "a,1,7\n"
     assert printed.err.startswith("WARN: No action will be performed as the --execute option is missing.")
+
+
+def test_properties_without_effect_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    found = with_properties(ConsoleFormat(), {"print.keys": "true", "print.key": "1", "print.offset": " TRUE "})
+    assert found == ConsoleFormat(print_offset=True)
+    warnings = capsys.readouterr().err.splitlines()
+    assert warnings[0].startswith("WARN: the property print.keys has no effect: the properties are print.timestamp,")
+    assert warnings[1] == "WARN: the property print.key=1 means false: write print.key=true or print.key=false"
+    assert client_settings({"a.b": "1", "client.id": "c", "key.serializer": "x"}, ConsumerSettings) == {
+        "client_id": "c"
+    }
+    assert capsys.readouterr().err == "WARN: the setting a.b has no effect: the translation has no such setting\n"
