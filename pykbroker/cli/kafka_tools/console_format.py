@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from pykbroker.cli.kafka_tools.deserializers import DESERIALIZERS, PACKAGE, Deserialize, InvalidContent, deserialized
+from pykbroker.cli.kafka_tools.deserializers import DESERIALIZERS, PACKAGE, ContentText, InvalidContent, deserialized
 from pykbroker.cli.kafka_tools.options import InvalidCommandLine
 from pykbroker.cli.kafka_tools.properties import with_properties
 from pykbroker.core.consumer.records import FetchedColumns
@@ -84,7 +84,7 @@ class ConsoleFormat(NamedTuple):
                 yield from self.pieces(fetched.slice(row, row + 1))
 
 
-def known(class_name: str) -> Deserialize | None:
+def known(class_name: str) -> ContentText | None:
     """Return a deserializer, or None for one whose text is the bytes. InvalidCommandLine: it is unknown."""
     name = class_name.removeprefix(PACKAGE)
     if name and name not in DESERIALIZERS:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pykbroker.cli.kafka_tools.connection import bootstrap, check_security, client_properties, reach
-from pykbroker.cli.kafka_tools.options import CONNECTION, Given, Option, Tool, missing, pairs
-from pykbroker.cli.kafka_tools.properties import with_properties
+from pykbroker.cli.kafka_tools.connection import REACH_S_MAX, bootstrap, check_security, client_properties, reach
+from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, pairs
+from pykbroker.cli.kafka_tools.properties import client_settings, with_properties
 
 if TYPE_CHECKING:
     from pykbroker.cli.records.record_lines import ParsedRecord
 
 BATCH_BYTES = 16 << 10
+REACH_S_MIN = 1
+LINE_READER = "LineMessageReader"
 SETTINGS = {
     "request-required-acks": "acks",
     "request-timeout-ms": "request_timeout_ms",
@@ -36,8 +40,8 @@ OPTIONS = (
     Option("compression-codec", "CODEC", is_optional=True),
     Option("sync"),
     *(Option(name, "VALUE") for name in SETTINGS),
-    *missing("lines of text are read: leave it out, or use `pykbroker produce --json`", "line-reader", takes="CLASS"),
-    *missing("the kernel chooses the size: leave it out", "socket-buffer-size", takes="BYTES"),
+    Option("socket-buffer-size", "BYTES"),  # the kernel chooses the size
+    Option("line-reader", "CLASS"),
 )
 
 
@@ -51,37 +55,70 @@ class LineForm(NamedTuple):
     headers_separator: str = ","
     headers_key_separator: str = ":"
     ignore_error: bool = False
-    null_marker: str = ""
+    null_marker: str | None = None
 
     def record(self, line: bytes) -> ParsedRecord:
         """Return the record of a line. InvalidLine: a separator is missing, and errors are not ignored."""
         from pykbroker.cli.records.record_lines import ParsedRecord
 
-        text, key = line, None
-        headers: list[tuple[str, bytes | None]] = []
+        key = headers = None
         if self.parse_headers:
-            found, text = self._split(text, self.headers_delimiter, "headers")
-            for pair in (found or b"").split(self.headers_separator.encode()) if found else ():
-                name, value = self._split(pair, self.headers_key_separator, "header key")
-                headers.append(((name or b"").decode(), self._content(value)))
+            headers, line = self._split(line, self.headers_delimiter, "headers delimiter")
         if self.parse_key:
-            key, text = self._split(text, self.key_separator, "key")
-        return ParsedRecord(self._content(text), None if key is None else self._content(key), tuple(headers))
+            key, line = self._split(line, self.key_separator, "key separator")
+        return ParsedRecord(self._content(line), self._content(key), tuple(self._headers(headers)))
 
     def _split(self, text: bytes, separator: str, what: str) -> tuple[bytes | None, bytes]:
+        """Return the text before a separator, or None without one, and the rest."""
         from pykbroker.cli.records.record_lines import InvalidLine
 
-        if self.null_marker and text == self.null_marker.encode() and what != "key":
-            return None, text
-        before, found, after = text.partition(separator.encode())
-        if found:
-            return before, after
+        wanted = separator.encode()
+        at = text.find(wanted)
+        if at >= 0:
+            return text[:at], text[at + len(wanted) :]
         if self.ignore_error:
             return None, text
-        raise InvalidLine(f"No {what} separator found: {text.decode(errors='replace')!r} has no {separator!r}")
+        raise InvalidLine(f"No {what} found: {text.decode(errors='replace')!r} has no {separator!r}")
 
-    def _content(self, text: bytes) -> bytes | None:
-        return None if self.null_marker and text == self.null_marker.encode() else text
+    def _headers(self, text: bytes | None) -> Iterator[tuple[str, bytes | None]]:
+        from pykbroker.cli.records.record_lines import InvalidLine
+
+        if self._content(text) is None:
+            return
+        pairs = (text or b"").split(self.headers_separator.encode())
+        while len(pairs) > 1 and not pairs[-1]:  # as Java splits a text
+            pairs.pop()
+        for pair in pairs:
+            name, value = self._split(pair, self.headers_key_separator, "header key separator")
+            if name is None:
+                yield pair.decode(), None
+            elif self._content(name) is None:
+                raise InvalidLine(f"a header has the name {self.null_marker!r}, which stands for null")
+            else:
+                yield name.decode(), self._content(value)
+
+    def _content(self, text: bytes | None) -> bytes | None:
+        return None if self.null_marker is not None and text == self.null_marker.encode() else text
+
+    def check(self) -> None:
+        """Raise InvalidCommandLine if two properties have the same text, so that a line has several meanings."""
+        of_headers = ("headers_delimiter", "headers_separator", "headers_key_separator")
+        pairs = [*combinations(of_headers, 2), *(("null_marker", each) for each in ("key_separator", *of_headers))]
+        for one, other in pairs:
+            if getattr(self, one) == getattr(self, other):
+                names = [each.replace("_", ".") for each in (one, other)]
+                raise InvalidCommandLine(f"{names[0]} and {names[1]} may not be equal")
+
+
+class Prompting:
+    """The standard input of a terminal, with Kafka's prompt before each line."""
+
+    name = "<stdin>"
+
+    def read(self, limit: int) -> bytes:
+        """Print the prompt, and return the next line, or b"" at the end."""
+        print(">", end="", flush=True)
+        return sys.stdin.buffer.readline(limit)
 
 
 def run(given: Given) -> int:
@@ -94,35 +131,48 @@ def run(given: Given) -> int:
     from pykbroker.producer import RowsFailed
 
     given.require("topic")
+    reader = given.text("line-reader", LINE_READER)
+    if reader.rpartition(".")[2] != LINE_READER:
+        raise InvalidCommandLine(
+            f"--line-reader {reader} is not translated: leave it out, or use `pykbroker produce --json`"
+        )
     servers = bootstrap(given)
     form, settings = line_form(given), settings_of(given)
-    reach(servers)
+    reach(servers, max(min(given.number("max-block-ms", REACH_S_MAX * 1000) / 1000, REACH_S_MAX), REACH_S_MIN))
     logging.getLogger("pykbroker").addHandler(logging.NullHandler())  # the tool itself reports failures
     everything = {"bootstrap_servers": named(servers), "client_id": "console-producer", **settings}
     parse = None if form == LineForm() else form.record
     sending = Sending(everything, given.text("topic"), parse=parse, is_silent=True)
-    failing_as_sentence(lambda: trio.run(sending.run, [sys.stdin.buffer]), RowsFailed)
+    source: Any = Prompting() if sys.stdin.isatty() and sys.stdout.isatty() else sys.stdin.buffer
+    failing_as_sentence(lambda: trio.run(sending.run, [source]), RowsFailed)
     return 0
 
 
 def line_form(given: Given) -> LineForm:
-    """Return the form of --property, --reader-property and --reader-config. InvalidCommandLine: one is unknown."""
+    """Return the form that properties describe. InvalidCommandLine: two of them have the same text."""
     texts = client_properties(given, "reader-config")
-    return with_properties(LineForm(), texts | pairs(given.all("property", "reader-property"), "property"))
+    form = with_properties(LineForm(), texts | pairs(given.all("property", "reader-property"), "property"))
+    form.check()
+    return form
 
 
 def settings_of(given: Given) -> dict[str, Any]:
-    """Return the settings of the producer. InvalidCommandLine: they ask for SASL or TLS."""
+    """Return the settings of the producer. InvalidCommandLine: they ask for SASL, TLS or transactions."""
+    from pykbroker.producer.settings import ProducerSettings
+
     texts = client_properties(given, "command-config", "producer.config")
     texts |= pairs(given.all("producer-property", "command-property"), "producer-property")
     check_security(texts)
+    if "transactional.id" in texts:
+        raise InvalidCommandLine("transactional.id is not translated: the tool sends no transactions, so leave it out")
     settings: dict[str, Any] = {"acks": "all", "batch_size": BATCH_BYTES, "linger_ms": 0}
-    settings |= {name.replace(".", "_"): value for name, value in texts.items()}
-    settings |= {setting: given.text(name) for name, setting in SETTINGS.items() if name in given}
+    settings |= client_settings(texts, ProducerSettings)
+    for name, setting in SETTINGS.items():
+        if name in given:
+            settings[setting] = given.text(name) if setting == "acks" else given.number(name, 0)
     if "compression-codec" in given:
         settings["compression_type"] = given.text("compression-codec") or "gzip"
-    for name in ("bootstrap_servers", "security_protocol", "key_serializer", "value_serializer"):
-        settings.pop(name, None)
+    settings.pop("bootstrap_servers", None)
     return settings
 
 

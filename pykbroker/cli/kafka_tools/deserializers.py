@@ -9,7 +9,7 @@ from math import isfinite, isnan
 
 from pykbroker.cli.records.record_formats import without_nulls
 
-Deserialize = Callable[[bytes], bytes]
+ContentText = Callable[[bytes], bytes]
 
 PACKAGE = "org.apache.kafka.common.serialization."
 PLAIN_MIN, PLAIN_END = 1e-3, 1e7
@@ -22,7 +22,7 @@ class InvalidContent(ValueError):
     """The error of bytes that a deserializer cannot read, as a sentence without a subject."""
 
 
-def numbers(name: str, form: str, text: Callable[[float], str] = str) -> Deserialize:
+def numbers(name: str, form: str, text: Callable[[float], str] = str) -> ContentText:
     """Return the deserializer of numbers, which `form` describes for the module struct."""
     packed = struct.Struct(form)
 
@@ -73,7 +73,7 @@ def boolean(content: bytes) -> bytes:
     return b"true" if content == b"\1" else b"false"
 
 
-DESERIALIZERS: dict[str, Deserialize | None] = {
+DESERIALIZERS: dict[str, ContentText | None] = {
     **dict.fromkeys(("StringDeserializer", "ByteArrayDeserializer", "BytesDeserializer", "UUIDDeserializer")),
     "LongDeserializer": numbers("LongDeserializer", ">q"),
     "IntegerDeserializer": numbers("IntegerDeserializer", ">i"),
@@ -85,7 +85,7 @@ DESERIALIZERS: dict[str, Deserialize | None] = {
 """The deserializers of `PACKAGE`. None stands for those whose text is the bytes themselves."""
 
 
-def deserialized(column: Sequence[bytes | None], deserialize: Deserialize | None, null: bytes) -> Sequence[bytes]:
+def deserialized(column: Sequence[bytes | None], deserialize: ContentText | None, null: bytes) -> Sequence[bytes]:
     """Return the texts of a column, with a text for null. InvalidContent: a deserializer cannot read the bytes."""
     if deserialize is None:
         return without_nulls(column, null)

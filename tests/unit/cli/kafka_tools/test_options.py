@@ -121,6 +121,15 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
             "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property sasl.mechanism=PLAIN",
             "sasl.mechanism is not supported",
         ),
+        (
+            "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property transactional.id=x",
+            "transactional.id is not translated: the tool sends no transactions",
+        ),
+        (
+            "kafka-console-producer --bootstrap-server k:1 --topic a --request-timeout-ms x",
+            "Cannot parse argument 'x' of option request-timeout-ms",
+        ),
+        ("kafka-console-producer --bootstrap-server k:1 --topic a --line-reader a.R", "--line-reader a.R is not trans"),
         ("kafka-console-consumer --bootstrap-server k:1", "Exactly one of the following arguments is required"),
         ("kafka-console-consumer --bootstrap-server k:1 --topic a --offset 1", "The partition is required when offset"),
         (
