@@ -309,6 +309,10 @@ class Composed:
                 start_new_session=True,
             )
 
+    def output(self) -> str:
+        """Return what the process has written."""
+        return (self._directory / "output").read_text()
+
     def stop(self) -> None:
         """End the process, also the shells of a start script."""
         assert self._process is not None
@@ -339,7 +343,7 @@ class Composed:
         ends_at = time.monotonic() + SECONDS_MAX
         while (found := self.tool(self._file.health))[-1] != "exit 0":
             assert self._process is not None
-            assert self._process.poll() is None, (self._directory / "output").read_text()
+            assert self._process.poll() is None, self.output()
             assert time.monotonic() < ends_at, found
             time.sleep(0.05)
 
@@ -419,6 +423,7 @@ def test_the_start_scripts_of_testcontainers_start_a_broker(tmp_path: Path) -> N
             brokers.append(broker)
         for broker in brokers:
             broker.wait_until_healthy()
+            assert "Transitioning from RECOVERY to RUNNING" in broker.output()
             serve_all(broker, ("localhost:9092", "kafka:9093"))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -16,18 +16,12 @@ import trio
 from pykbroker.cli.failures import explain, explain_end
 from pykbroker.cli.signals import STOPPING
 from pykbroker.cli.start.data_dirs import make_data_dir
+from pykbroker.cli.start.first_lines import first_lines
 from pykbroker.cli.start.options import Options
-from pykbroker.cli.start.process import (
-    JsonLine,
-    keep_freed_memory,
-    return_freed_memory,
-    settle_garbage_collector,
-    write_log,
-)
+from pykbroker.cli.start.process import keep_freed_memory, return_freed_memory, settle_garbage_collector, write_log
 from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
-from pykbroker.core.version import VERSION
 from pykbroker.processes.messages import Announcement, tell
 from pykbroker.world.system_limits import raise_open_files_limit
 from pykbroker.world.temporary import temporary_directory
@@ -64,7 +58,8 @@ def run(
         if options.passed_over():
             logger.info("Environment variables that pykbroker has no use for: %s", ", ".join(options.passed_over()))
         try:
-            serve(settings, bound, noted, pipe, as_json=log_format == "json")
+            lines = partial(first_lines, settings, as_json=log_format == "json", container=options.container)
+            serve(settings, bound, noted, pipe, lines)
         except click.ClickException as error:
             raise click.ClickException(options.with_places(error.message)) from None
 
@@ -85,9 +80,13 @@ def console_on(address: Address | None) -> Iterator[Console | None]:
 
 
 def serve(
-    settings: Settings, console: Console | None, noted: Sequence[int], pipe: int | None, *, as_json: bool
+    settings: Settings,
+    console: Console | None,
+    noted: Sequence[int],
+    pipe: int | None,
+    lines: Callable[[Serving], Iterable[str]],
 ) -> None:
-    """Serve until a signal. `as_json`: the first line on stdout is a JSON object.
+    """Serve until a signal. Write `lines` to stdout once clients can connect.
 
     click.ClickException: the broker cannot start. click.exceptions.Exit: the broker has failed.
     """
@@ -96,7 +95,7 @@ def serve(
     def ready(serving: Serving) -> None:
         nonlocal started
         started = True
-        click.echo(json_line(settings, serving) if as_json else sentence(settings, serving))
+        click.echo("\n".join(lines(serving)))
         if pipe is not None:
             tell(pipe, Announcement.of(serving))
         settle_garbage_collector()
@@ -146,22 +145,3 @@ async def stop_at_signal(signals: AsyncIterator[int], stop: trio.Event) -> None:
             os._exit(EXIT_CODE_IMPATIENT)
         logger.info("%s: stopping.", signal.Signals(number).name)
         stop.set()
-
-
-def sentence(settings: Settings, serving: Serving) -> str:
-    """Return the line for stdout which reports that clients can connect."""
-    where = "no data is kept" if settings.memory else f"data in {', '.join(settings.data_dirs)}"
-    addresses = str(Address(serving.host, serving.port))
-    if len(serving.listeners) > 1:
-        addresses = ", ".join(f"{name}://{address}" for name, address in serving.listeners.items())
-    of_brokers = ", ".join(map(str, serving.controller_listeners.values()))
-    controller = f"controller at {of_brokers}, " if of_brokers else ""
-    return f"pykbroker {VERSION} is listening on {addresses} (cluster {serving.cluster_id}, {controller}{where})"
-
-
-def json_line(settings: Settings, serving: Serving) -> str:
-    """Return the line for stdout as a JSON object: the fields of a log event, and the facts of the sentence."""
-    record = logger.makeRecord(logger.name, logging.INFO, "", 0, sentence(settings, serving), (), None)
-    addresses = serving.listeners.values() or [Address(serving.host, serving.port)]
-    facts = {"version": VERSION, "addresses": [str(address) for address in addresses], "cluster_id": serving.cluster_id}
-    return json.dumps({**json.loads(JsonLine().format(record)), **facts})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -86,6 +87,27 @@ def test_the_first_output_line_is_json_if_the_log_is_json(start: Callable[..., R
     assert (line["level"], line["cluster_id"], line["version"]) == ("info", "c" * 22, VERSION)
     assert " is listening on 127.0.0.1:41234 " in line["message"]
     assert line["addresses"] == ["127.0.0.1:41234"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r".*Transitioning from RECOVERY to RUNNING.*",  # Testcontainers for Java, Go and .NET
+        r".*\[KafkaServer id=\d+\] started.*",  # the same and that for Python, with ZooKeeper
+        r".*Kafka Server started.*",  # Testcontainers for Python and Rust
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_container_prints_the_lines_of_kafka_for_which_testcontainers_waits(
+    start: Callable[..., Result], tmp_path: Path, form: str, pattern: str
+) -> None:
+    options = ["--data-dir", str(tmp_path), "--log-format", form, "--log-level", "error", "--set", "node.id=7"]
+    first, *lines = start(until_sigterm, *options, "--container").stdout.splitlines()
+    assert " is listening on " in first
+    texts = [json.loads(line)["message"] for line in lines] if form == "json" else lines
+    assert len([text for text in texts if re.fullmatch(pattern, text)]) == 1
+    assert all("7" in text for text in texts)
+    assert len(start(until_sigterm, *options).stdout.splitlines()) == 1
 
 
 def test_a_signal_before_the_event_loop_runs_prevents_the_start(
