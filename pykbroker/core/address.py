@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 PORT_MAX = 65_535
+HOST = re.compile(r"[0-9a-zA-Z.:%_-]*")
+"""The characters that Kafka takes in a host (SocketServerConfigs)."""
 
 
 class Address(NamedTuple):
@@ -23,6 +26,8 @@ def parse_address(text: str) -> Address:
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or (":" in host and not bracketed):
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
+    if not HOST.fullmatch(host.strip("[]")):
+        raise ValueError(f"{host!r} in {text!r} is not a host: write a name or an IP address")
     if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
         raise ValueError(f"{port!r} in {text!r} is not a port: 0 to {PORT_MAX}")
     return Address(host[1:-1] if bracketed else host, int(port))

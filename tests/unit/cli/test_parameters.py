@@ -17,6 +17,8 @@ from pykbroker.core.new_topic import NewTopic
         ("localhost:0", "localhost", 0),
         ("[::1]:9092", "::1", 9092),
         (":9092", "", 9092),
+        ("[fe80::1%eth0]:9092", "fe80::1%eth0", 9092),
+        ("a_b-c.d:9092", "a_b-c.d", 9092),
     ],
 )
 def test_an_address_is_parsed_and_prints_as_written(text: str, host: str, port: int) -> None:
@@ -28,6 +30,12 @@ def test_an_address_is_parsed_and_prints_as_written(text: str, host: str, port: 
 def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|not a port"):
         parse_address(text)
+
+
+@pytest.mark.parametrize("host", ["_{HOSTNAME_COMMAND}", "$HOST", "a b", "a/b", "http://a", "[a b]", "k\u00e4se"])
+def test_an_address_with_characters_that_kafka_refuses_in_a_host_is_refused(host: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a host: write a name or an IP address|HOST:PORT"):
+        parse_address(f"{host}:9092")
 
 
 def test_an_address_without_a_host_is_refused() -> None:
