@@ -62,13 +62,13 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         """
         texts = self._texts()
         try:
+            leads = is_controller(texts)
+            if leads:
+                check_only_controller(texts)
             if self.container and LISTENERS not in texts:
                 texts |= derived_listeners(texts)
             listeners = listener_settings(texts, self.listen, self.advertise)
             names = [listener.name for listener in listeners]
-            leads = is_controller(texts)
-            if leads:
-                check_only_controller(texts)
             of_controllers = controller_listener_settings(texts, self.listen) if leads else ()
             if self.listen and leads and not of_controllers:
                 texts = without_stale(texts, names)

@@ -4,6 +4,7 @@
 2. A node that is only a broker finds the controller at `controller.quorum.bootstrap.servers`, or at the addresses of
    `controller.quorum.voters`.
 3. A controller is alone in both configs. Each of several controllers would otherwise begin a cluster of its own.
+4. The same holds for brokers that would find each other by ZooKeeper.
 
 A function raises StartError if a rule is broken. Sources: KIP-631, KIP-853.
 """
@@ -18,6 +19,14 @@ from pykbroker.core.errors import StartError
 ROLES = "process.roles"
 BOOTSTRAP, VOTERS = "controller.quorum.bootstrap.servers", "controller.quorum.voters"
 BROKER, CONTROLLER = "broker", "controller"
+ZOOKEEPER = "zookeeper.connect"
+IDS_OF_FIRST = ("0", "1", "-1")
+"""The ids that the only broker of a cluster has. ZooKeeper chose an id for a broker with the id -1."""
+REPLICATION_FACTORS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
 
 
 def is_controller(texts: Texts) -> bool:
@@ -32,7 +41,16 @@ def is_controller(texts: Texts) -> bool:
 
 
 def check_only_controller(texts: Texts) -> None:
-    """Raise StartError if the quorum of this controller has other controllers, or lacks this node."""
+    """Raise StartError if this controller has other controllers, its quorum lacks it, or it is one of several brokers.
+
+    The brokers of a cluster with ZooKeeper have no roles, and each of them would be a controller.
+    """
+    if texts.get(ZOOKEEPER) and not texts.get(ROLES) and (sign := _sign_of_several(texts)):
+        raise StartError(
+            f"{ZOOKEEPER}: this is one of several brokers ({sign}), and would begin a cluster of its own, as there is"
+            f" no ZooKeeper mode: write {ROLES}={BROKER},{CONTROLLER} on one broker, and {ROLES}={BROKER} and"
+            f" {BOOTSTRAP} on all others; for a broker that is alone, remove {ZOOKEEPER}"
+        )
     servers, voters = _entries(texts.get(BOOTSTRAP, "")), _entries(texts.get(VOTERS, ""))
     for config, named in ((VOTERS, voters), (BOOTSTRAP, servers)):
         if len(set(named)) > 1:
@@ -50,6 +68,14 @@ def check_only_controller(texts: Texts) -> None:
                 f"{VOTERS} names node {voter_id}, but this controller is node {node_id}: write {node_id}@{address}, or"
                 f" {ROLES}={BROKER} if node {voter_id} is the controller"
             )
+
+
+def _sign_of_several(texts: Texts) -> str:
+    """Return what shows that this is one of several brokers: its id, or a number of replicas. Empty: nothing does."""
+    if own_id(texts) not in IDS_OF_FIRST:
+        return f"its id is {own_id(texts)}"
+    numbers = ((config, texts.get(config, "").strip()) for config in REPLICATION_FACTORS)
+    return next((f"{config}={text}" for config, text in numbers if text.isdigit() and int(text) > 1), "")
 
 
 def own_id(texts: Texts) -> str:

@@ -233,10 +233,14 @@ def test_unknown_configs_in_a_file_are_logged(
     start: Callable[..., Result], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("zookeeper.connect=x\n")
+    file.write_text("zookeeper.connect=x\nbroker.idd=1\n")
     result = start(until_sigterm, "--memory", "--config", str(file))
     assert result.exit_code == 0
-    assert f"{file}:1: There is no broker config zookeeper.connect. It has no effect." in caplog.messages
+    replaced = "controller.quorum.bootstrap.servers has taken its place"
+    assert [message for message in caplog.messages if message.startswith(str(file))] == [
+        f"{file}:1: zookeeper.connect is no broker config any more, as in Kafka 4; {replaced}. It has no effect.",
+        f"{file}:2: There is no broker config broker.idd; did you mean broker.id? It has no effect.",
+    ]
 
 
 def test_only_failures_that_an_operator_can_correct_are_printed_as_a_sentence() -> None:

@@ -77,3 +77,36 @@ def test_a_broker_that_cannot_find_its_controller_is_refused(texts: dict[str, st
     with pytest.raises(StartError) as caught:
         quorum_addresses(texts)
     assert str(caught.value) == sentence
+
+
+WITH_ZOOKEEPER = {"zookeeper.connect": "zookeeper:2181"}
+OFFSETS, DEFAULT = "offsets.topic.replication.factor", "default.replication.factor"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {},
+        {"broker.id": "0"},
+        {"broker.id": "1", OFFSETS: "1", DEFAULT: " 1 "},
+        {"node.id": "2", "process.roles": "broker,controller", VOTERS: "2@kafka:9093"},
+        {"broker.id": "2", "zookeeper.connect": ""},
+        {OFFSETS: "", DEFAULT: "x"},
+    ],
+)
+def test_a_broker_for_zookeeper_that_may_be_alone_starts(texts: dict[str, str]) -> None:
+    check_only_controller({**WITH_ZOOKEEPER, **texts})
+
+
+@pytest.mark.parametrize(
+    ("texts", "sign"),
+    [({"broker.id": "2"}, "its id is 2"), ({OFFSETS: "3"}, f"{OFFSETS}=3"), ({DEFAULT: "2"}, f"{DEFAULT}=2")],
+)
+def test_one_of_several_brokers_for_zookeeper_is_refused(texts: dict[str, str], sign: str) -> None:
+    with pytest.raises(StartError) as caught:
+        check_only_controller({**WITH_ZOOKEEPER, **texts})
+    assert str(caught.value) == (
+        f"zookeeper.connect: this is one of several brokers ({sign}), and would begin a cluster of its own, as there is"
+        " no ZooKeeper mode: write process.roles=broker,controller on one broker, and process.roles=broker and"
+        f" {BOOTSTRAP} on all others; for a broker that is alone, remove zookeeper.connect"
+    )
