@@ -34,8 +34,15 @@ from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Settings
 
-CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://localhost:9092"}
-"""The listener of a container whose variables name no listener, as in Apache Kafka's image."""
+CONTAINER = {LISTENERS: "PLAINTEXT://0.0.0.0:9092"}
+CONTAINER_ADVERTISED = {ADVERTISED: "PLAINTEXT://localhost:9092"}
+"""The listener of a container whose variables name no listener, as in Apache Kafka's image.
+
+With variables of another image, clients get the address that they connected to in place of localhost.
+"""
+
+NODE_ID, BROKER_ID = "node.id", "broker.id"
+"""The config of a node's id and its older name, which may set it."""
 
 MOUNTED_FILES = ("/mnt/shared/config/server.properties", "/bitnami/kafka/config/server.properties")
 """The places where compose files mount a server.properties for Apache's and for bitnami's image."""
@@ -135,7 +142,9 @@ class Options(msgspec.Struct, frozen=True, dict=True):
 
     def _places(self, reason: str) -> dict[str, str]:
         """Return the variable or FILE:LINE of each config that a reason names, unless --set has replaced it."""
-        words, found = reason.replace(":", " ").replace(",", " ").split(), dict[str, str]()
+        words, found = {*reason.replace(":", " ").replace(",", " ").split()}, dict[str, str]()
+        if NODE_ID in words and not any(NODE_ID in source.texts for source in (self._environment, self._file)):
+            words.add(BROKER_ID)
         for source in (self._environment, self._file):
             for name in source.texts:
                 if name not in self.configs and name in words:
@@ -147,7 +156,9 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             if not known(name):
                 raise click.BadParameter(unknown_config(name), param_hint="'--set'")
         texts = {**(self._file.texts if self._path else ONE_BROKER), **self._environment.texts, **self.configs}
-        return {**CONTAINER, **texts} if self.container and not {LISTENERS, ADVERTISED} & {*texts} else texts
+        if not self.container or {LISTENERS, ADVERTISED} & {*texts}:
+            return texts
+        return CONTAINER | ({} if self._environment.container_address else CONTAINER_ADVERTISED) | texts
 
     def _required_cluster_id(self) -> RequiredClusterId | None:
         if self.cluster_id is None:

@@ -27,7 +27,8 @@ OF_TESTS = "TEST_"
 class EnvironmentConfigs(msgspec.Struct, frozen=True):
     """The configs in environment variables, and the variable of each config.
 
-    In a container, other variables require a cluster id, create topics, or are passed over.
+    In a container, other variables require a cluster id, create topics, or are passed over. `container_address`: they
+    are those of an image that advertises an address of its container, unless a config names another one.
     """
 
     texts: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -36,6 +37,7 @@ class EnvironmentConfigs(msgspec.Struct, frozen=True):
     cluster_id: RequiredClusterId | None = None
     topics: tuple[NewTopic, ...] = ()
     warnings: tuple[str, ...] = ()
+    container_address: bool = False
 
     def place(self, name: str) -> str:
         """Return the variable of a config."""

@@ -63,6 +63,20 @@ def test_an_invalid_value_is_reported_with_its_variable() -> None:
         config(PYKBROKER_NUM_PARTITIONS="many")
     with pytest.raises(click.UsageError, match=r"^KAFKA_NODE_ID: Invalid value x for configuration node.id: "):
         config(container=True, KAFKA_NODE_ID="x")
+    with pytest.raises(click.UsageError, match=r"^KAFKA_BROKER_ID: Invalid value -1 for configuration node.id: "):
+        config(container=True, KAFKA_BROKER_ID="-1")
+
+
+def test_configs_that_kafka_has_removed_are_named_with_those_that_have_taken_their_place() -> None:
+    options = Options(container=True, environ={"KAFKA_PORT": "9093"})
+    assert list(options.without_effect()) == [
+        "KAFKA_PORT: port is no broker config any more, as in Kafka 4; listeners has taken its place. It has no effect."
+    ]
+
+
+def test_a_node_that_is_only_a_controller_is_refused_before_its_listeners() -> None:
+    with pytest.raises(StartError, match=r"^KAFKA_PROCESS_ROLES: process.roles: a node of"):
+        config(container=True, KAFKA_PROCESS_ROLES="controller", KAFKA_LISTENERS="CONTROLLER://:9093")
 
 
 def test_variables_for_options_and_for_tests_are_not_read_as_configs() -> None:
@@ -95,6 +109,12 @@ def test_a_container_listens_on_all_interfaces_and_advertises_localhost() -> Non
     assert settings.config.get("advertised.listeners") == ("PLAINTEXT://localhost:9092",)
     settings = Options(container=True, environ={"KAFKA_LISTENERS": "PLAINTEXT://:19092"}).settings()
     assert settings.config.get("listeners") == ("PLAINTEXT://0.0.0.0:19092",)
+    assert settings.listeners[0].advertised is None
+
+
+def test_a_container_with_variables_of_bitnami_tells_each_client_the_address_that_it_used() -> None:
+    settings = Options(container=True, environ={"ALLOW_PLAINTEXT_LISTENER": "yes"}).settings()
+    assert settings.config.get("listeners") == ("PLAINTEXT://0.0.0.0:9092",)
     assert settings.listeners[0].advertised is None
 
 

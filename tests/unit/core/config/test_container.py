@@ -71,6 +71,61 @@ def test_the_advertised_host_of_wurstmeister_is_an_advertised_listener() -> None
     assert container_configs({**old, **new}).texts == {"advertised.listeners": "PLAINTEXT://localhost:9092"}
 
 
+def test_the_variables_of_debezium_have_no_prefix() -> None:
+    environ = {
+        "NODE_ID": "2",
+        "NODE_ROLE": "combined",
+        "ADVERTISED_HOST_NAME": "kafka",
+        "ADVERTISED_PORT": "19092",
+        "CREATE_TOPICS": "a:3:1",
+    }
+    found = container_configs(environ)
+    assert found.texts == {
+        "node.id": "2",
+        "process.roles": "broker,controller",
+        "advertised.listeners": "PLAINTEXT://kafka:19092",
+    }
+    assert (found.place("node.id"), found.place("advertised.listeners")) == ("NODE_ID", "ADVERTISED_HOST_NAME")
+    assert found.topics == (NewTopic("a", 3, {}, 1, "CREATE_TOPICS"),)
+    assert container_configs({"NODE_ROLE": "broker"}).texts == {"process.roles": "broker"}
+    old = {"BROKER_ID": "1", "ZOOKEEPER_CONNECT": "zookeeper:2181"}
+    assert container_configs(old).texts == {"broker.id": "1", "zookeeper.connect": "zookeeper:2181"}
+    same = {"NODE_ROLE": "combined", "KAFKA_PROCESS_ROLES": "broker,controller"}
+    assert container_configs(same).texts == {"process.roles": "broker,controller"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "is_of_service"),
+    [
+        ("KAFKA_PORT=tcp://10.0.0.7:9092", True),
+        ("KAFKA_UI_PORT=tcp://10.0.0.7:8080", True),
+        ("KAFKA_UI_PORT_8080_TCP_ADDR=10.0.0.7", True),
+        ("KAFKA_BROKER_SERVICE_HOST=10.0.0.7", True),
+        ("KAFKA_BROKER_SERVICE_PORT_CLIENTS=9092", True),
+        ("KAFKA_PORT=9093", False),
+        ("KAFKA_UI_PORT=8080", False),
+    ],
+)
+def test_variables_that_kubernetes_sets_for_services_are_passed_over(variable: str, is_of_service: bool) -> None:
+    name, _, value = variable.partition("=")
+    found = container_configs({name: value})
+    assert (found.passed_over, bool(found.texts)) == ((name,) if is_of_service else (), not is_of_service)
+
+
+@pytest.mark.parametrize(
+    ("variable", "is_container"),
+    [
+        ("ALLOW_PLAINTEXT_LISTENER", True),
+        ("KAFKA_CFG_NUM_PARTITIONS", True),
+        ("KAFKA_ZOOKEEPER_CONNECT", True),
+        ("NODE_ROLE", True),
+        ("KAFKA_NUM_PARTITIONS", False),
+    ],
+)
+def test_some_images_advertise_an_address_of_the_container(variable: str, is_container: bool) -> None:
+    assert container_configs({variable: "1"}).container_address is is_container
+
+
 def test_variables_of_one_config_may_have_the_same_value() -> None:
     same = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_CFG_NUM_PARTITIONS": "3", "CLUSTER_ID": "x", CLUSTER_IDS[1]: "x"}
     found = container_configs(same)
@@ -93,6 +148,12 @@ def test_variables_of_one_name_that_is_no_config_may_differ() -> None:
             dict(zip(CLUSTER_IDS, "xy", strict=True)),
             "CLUSTER_ID and KAFKA_KRAFT_CLUSTER_ID have different values: remove one of them",
         ),
+        ({"NODE_ID": "1", "KAFKA_NODE_ID": "2"}, "KAFKA_NODE_ID and NODE_ID have different values: remove one of them"),
+        (
+            {"CREATE_TOPICS": "a:1:1", "KAFKA_CREATE_TOPICS": "b:1:1"},
+            "KAFKA_CREATE_TOPICS and CREATE_TOPICS have different values: remove one of them",
+        ),
+        ({"CREATE_TOPICS": "a"}, f"CREATE_TOPICS: 'a' is not {FORM}"),
         (
             {"CLUSTER_ID": " x"},
             "CLUSTER_ID: ' x' is no cluster id: write one such as MkU3OEVBNTcwNTJENDM2Qk, in printable ASCII without"
