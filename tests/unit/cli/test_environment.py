@@ -189,7 +189,7 @@ def test_options_may_be_set_by_variables(monkeypatch: pytest.MonkeyPatch) -> Non
         "PYKBROKER_CONTAINER": "1",
     }
     assert CliRunner().invoke(pykbroker, ["start"], env=environ).exit_code == 0
-    ((options, _, log_format, console, _),) = seen
+    ((options, _, log_format, console, *_),) = seen
     assert (options.listen, options.memory, log_format) == (
         (("", Address("127.0.0.1", 19092)), ("B", Address("::1", 1))),
         True,
