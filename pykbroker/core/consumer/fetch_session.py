@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
+from pykbroker.core.fetch.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 
-NO_SESSION, CLOSE_EPOCH, OPEN_EPOCH = 0, -1, 0
-EPOCH_MAX = 2**31 - 1
 TOPIC_IDS_VERSION = 13
 """The first version of Fetch that names topics by topic id."""
 
@@ -38,13 +37,13 @@ class NodeFetchSession:
     """The fetch session with one broker. A request is built, and the next one after its response or failure."""
 
     def __init__(self) -> None:
-        self.session_id, self._epoch = NO_SESSION, OPEN_EPOCH
+        self.session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         self.partitions: dict[TopicPartition, PartitionFetch] = {}
 
     def fill(self, request: FetchRequest, partitions: Mapping[TopicPartition, PartitionFetch], version: int) -> None:
         """Write the session, the partitions and the forgotten partitions into a request of this version."""
         request.session_id, request.session_epoch = self.session_id, self._epoch
-        if self._epoch in (OPEN_EPOCH, CLOSE_EPOCH):
+        if self._epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self.partitions = dict(partitions)
             request.topics = _topics(self.partitions.items())
             return
@@ -74,7 +73,7 @@ class NodeFetchSession:
                 self.failed()
             return None
         parts = self._parts(response, version)
-        is_full = self._epoch == OPEN_EPOCH
+        is_full = self._epoch == INITIAL_EPOCH
         if parts is None or (is_full and len(parts) != len(self.partitions)):
             # An empty response to an opening request is how a broker throttles a client (KIP-219).
             if is_full:
@@ -87,23 +86,23 @@ class NodeFetchSession:
         elif is_full:
             self.session_id, self._epoch = response.session_id, 1
         else:
-            self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
+            self._epoch = next_epoch(self._epoch)
         return parts
 
     def failed(self) -> None:
         """Close the session with the next request, and open another one, since a request had no valid response."""
-        self._epoch = OPEN_EPOCH
+        self._epoch = INITIAL_EPOCH
 
     def close_request(self) -> FetchRequest | None:
         """Return the request that closes the session, or None if there is none."""
         if self.session_id == NO_SESSION:
             return None
-        request = FetchRequest(session_id=self.session_id, session_epoch=CLOSE_EPOCH)
+        request = FetchRequest(session_id=self.session_id, session_epoch=FINAL_EPOCH)
         self._reopen()
         return request
 
     def _reopen(self) -> None:
-        self.session_id, self._epoch = NO_SESSION, OPEN_EPOCH
+        self.session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
 
     def _parts(self, response: FetchResponse, version: int) -> list[FetchPart] | None:
         """Return the parts of a response, or None if it has a partition that the session does not."""

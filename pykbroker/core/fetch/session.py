@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from pykbroker.core.fetch.epochs import FINAL_EPOCH, NO_SESSION, next_epoch
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import (
     EpochEndOffset,
@@ -26,9 +27,6 @@ from wire.messages.fetch import (
 )
 from wire.sentinels import NO_OFFSET
 
-NO_SESSION = 0
-EPOCH_MAX = 2**31 - 1
-NO_EPOCH = -1
 NO_DIVERGENCE = EpochEndOffset()
 
 PartitionKey = tuple[bytes | str, int]
@@ -82,7 +80,7 @@ class FetchSession(msgspec.Struct, gc=False):
 
     def advance(self) -> int:
         """Raise the epoch and return it. The client must send the new epoch in its next request."""
-        self.epoch = self.epoch + 1 if self.epoch < EPOCH_MAX else 1
+        self.epoch = next_epoch(self.epoch)
         return self.epoch
 
     def answer(self, found: list[FetchedPartition]) -> FetchResponse:
@@ -103,7 +101,7 @@ class Fetching(msgspec.Struct, gc=False):
     privileged: bool = False
     opening: bool = False
     session: FetchSession | None = None
-    epoch: int = NO_EPOCH
+    epoch: int = FINAL_EPOCH
 
     def answer(self, found: list[FetchedPartition]) -> FetchResponse:
         """Return the response.

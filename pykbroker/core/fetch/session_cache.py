@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.fetch.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from pykbroker.core.fetch.session import (
-    NO_SESSION,
     FetchedPartition,
     Fetching,
     FetchSession,
@@ -30,7 +30,6 @@ from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse
 
 EVICTION_MS_MIN = 120_000
-OPENING_EPOCH, CLOSING_EPOCH = 0, -1
 SESSION_ID_MAX = 2**31 - 1
 PARTITIONS_MAX = 100_000
 """The number of partitions of all consumers' sessions, which take about 40 MB. Kafka has no such limit."""
@@ -67,10 +66,10 @@ class FetchSessionCache:
     def begin(self, request: FetchRequest, *, by_id: bool, privileged: bool, now_ms: int) -> Fetching:
         """Return the partitions of a request. Raise ApiError if its session or session epoch is unknown."""
         epoch = request.session_epoch
-        if epoch in (CLOSING_EPOCH, OPENING_EPOCH):
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id and (closed := self._sessions.get(request.session_id)) is not None:
                 self._remove(closed)
-            return Fetching(requested_partitions(request, by_id=by_id), by_id, privileged, epoch == OPENING_EPOCH)
+            return Fetching(requested_partitions(request, by_id=by_id), by_id, privileged, epoch == INITIAL_EPOCH)
         session = self._session(request, by_id)
         if request.topics or request.forgotten_topics_data:
             session.update(request)

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
+from pykbroker.core.fetch.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
 from pykbroker.core.replication.following import Position
 from pykbroker.core.topic_partition import TopicIdPartition
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
-
-NO_SESSION, OPEN_EPOCH, FINAL_EPOCH = 0, 0, -1
-EPOCH_MAX = 2**31 - 1
 
 P = TypeVar("P")
 
@@ -46,7 +44,7 @@ class FollowerPlan(Generic[P]):
 
     def __init__(self, wanted: Callable[[P], Wanted | None], bytes_max: int) -> None:
         self._wanted, self._bytes_max = wanted, bytes_max
-        self._session_id, self._epoch = NO_SESSION, OPEN_EPOCH
+        self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         self._partitions: dict[TopicIdPartition, P] = {}
         self._asked: dict[TopicIdPartition, Position] = {}
         self._due: dict[TopicIdPartition, None] = {}
@@ -82,7 +80,7 @@ class FollowerPlan(Generic[P]):
         the forgotten partitions.
         """
         request.session_id, request.session_epoch = self._session_id, self._epoch
-        if self._epoch == OPEN_EPOCH:
+        if self._epoch == INITIAL_EPOCH:
             self._due = dict.fromkeys(self._partitions)
             self._forgotten.clear()
             self._asked.clear()
@@ -113,11 +111,11 @@ class FollowerPlan(Generic[P]):
             self.failed()
             return None
         if response.session_id == NO_SESSION:
-            self._session_id, self._epoch = NO_SESSION, OPEN_EPOCH
-        elif self._epoch == OPEN_EPOCH:
+            self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        elif self._epoch == INITIAL_EPOCH:
             self._session_id, self._epoch = response.session_id, 1
         else:
-            self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
+            self._epoch = next_epoch(self._epoch)
         answers = []
         for topic in response.responses:
             for data in topic.partitions:
@@ -134,7 +132,7 @@ class FollowerPlan(Generic[P]):
 
     def failed(self) -> None:
         """Open a new session with the next request, since the last one had no valid answer."""
-        self._epoch = OPEN_EPOCH
+        self._epoch = INITIAL_EPOCH
 
     def _partition(self, index: int, wanted: Wanted) -> FetchPartition:
         position = wanted.position

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch.session import EPOCH_MAX, FetchedPartition, Fetching, PartitionKey
+from pykbroker.core.fetch.epochs import EPOCH_MAX
+from pykbroker.core.fetch.session import FetchedPartition, Fetching, PartitionKey
 from pykbroker.core.fetch.session_cache import EVICTION_MS_MIN, PARTITIONS_MAX, FetchSessionCache
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
