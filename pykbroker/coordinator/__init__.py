@@ -6,5 +6,5 @@
 4. Records that are too large are refused before anything is appended. After any other failure the state machine is
    discarded, its callers get NOT_COORDINATOR, and a new one is loaded from the log.
 5. The package must not know groups or replicas: a state machine is a `machine.CoordinatorMachine`, and a log a
-   `journal.CoordinatorJournal`. `runtime` must not know transactions, either.
+   `partition_log.PartitionLog`. `runtime` must not know transactions, either.
 """

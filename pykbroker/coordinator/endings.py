@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pykbroker.coordinator.journal import CoordinatorJournal
+from pykbroker.coordinator.partition_log import PartitionLog
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.names import GROUP_METADATA_TOPIC
@@ -24,9 +24,7 @@ class AppendedMarker(Protocol):
 class Endings:
     """A writer of transaction markers. Markers for `__consumer_offsets` are appended by the group coordinator."""
 
-    def __init__(
-        self, log_of: Callable[[str, int], CoordinatorJournal], groups: Runtime, wall_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, log_of: Callable[[str, int], PartitionLog], groups: Runtime, wall_ms: Callable[[], int]) -> None:
         self._log_of, self._groups, self._wall_ms = log_of, groups, wall_ms
 
     def append(self, topic: str, index: int, marker: Marker) -> AppendedMarker:
@@ -40,7 +38,7 @@ class Endings:
 class _Appended:
     __slots__ = ("_log", "_offset")
 
-    def __init__(self, log: CoordinatorJournal, offset: int) -> None:
+    def __init__(self, log: PartitionLog, offset: int) -> None:
         self._log, self._offset = log, offset
 
     async def wait(self) -> None:

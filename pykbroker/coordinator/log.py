@@ -8,7 +8,7 @@ from typing import Any
 
 from pykbroker.coordinator.batches import Batches, FramedBatch, opened
 from pykbroker.coordinator.client_errors import client_error
-from pykbroker.coordinator.journal import CoordinatorJournal
+from pykbroker.coordinator.partition_log import PartitionLog
 from pykbroker.core.coordinator.record import LogRecord, StoredRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
@@ -30,29 +30,29 @@ LOST = frozenset((ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWE
 class CoordinatorLog:
     """The log of one coordinator partition. It matches `machines.log.MachineLog` and `machines.loader.StoredLog`."""
 
-    def __init__(self, journal: CoordinatorJournal, framing: Batches, off_loop: OffLoop) -> None:
-        self._journal, self._framing, self._off_loop = journal, framing, off_loop
-        self.leader_epoch = journal.leader_epoch
+    def __init__(self, log: PartitionLog, framing: Batches, off_loop: OffLoop) -> None:
+        self._log, self._framing, self._off_loop = log, framing, off_loop
+        self.leader_epoch = log.leader_epoch
         self.closed = False
 
     @property
     def is_leader(self) -> bool:
         """Whether this broker leads the partition."""
-        return self._journal.is_leader
+        return self._log.is_leader
 
     @property
     def log_start_offset(self) -> int:
         """Return the first offset of the log."""
-        return self._journal.log_start_offset
+        return self._log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
         """Return the offset of the next record."""
-        return self._journal.log_end_offset
+        return self._log.log_end_offset
 
     def require_open(self) -> None:
         """Raise ApiError NOT_COORDINATOR unless this broker still leads the partition in the same leader epoch."""
-        if self.closed or not self._journal.leads(self.leader_epoch):
+        if self.closed or not self._log.leads(self.leader_epoch):
             raise not_coordinator()
 
     def frame(self, records: Sequence[LogRecord], wall_ms: int, *, split: bool) -> Steps[list[FramedBatch]]:
@@ -62,7 +62,7 @@ class CoordinatorLog:
 
         Raise ApiError if a batch would exceed it in any case.
         """
-        return self._framing.write(records, wall_ms, self._journal.batch_bytes_max, split=split)
+        return self._framing.write(records, wall_ms, self._log.batch_bytes_max, split=split)
 
     def append(self, batch: bytes | Marker, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
         """Append the batch and return the offset after it.
@@ -73,7 +73,7 @@ class CoordinatorLog:
         Raise LogLost if the error is one of `LOST`, or if an earlier batch of the same decision was already appended.
         """
         try:
-            return self._journal.append_own(batch, wall_ms, verification)
+            return self._log.append_own(batch, wall_ms, verification)
         except ApiError as error:
             if error.code not in LOST and is_first:
                 if isinstance(batch, Marker):
@@ -90,7 +90,7 @@ class CoordinatorLog:
 
     def is_committed(self, offset: int) -> bool:
         """Whether all records below `offset` are committed and no flush is due."""
-        return self._journal.is_committed(offset)
+        return self._log.is_committed(offset)
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:
         """Flush the log if that is due, then wait for the high watermark.
@@ -98,16 +98,16 @@ class CoordinatorLog:
         Raise LogLost if the disk or the leadership is lost.
         """
         try:
-            if self._journal.flush_due:
-                await self._journal.flush()
-            await self._journal.wait_committed(offset)
+            if self._log.flush_due:
+                await self._log.flush()
+            await self._log.wait_committed(offset)
         except ApiError as error:
             raise LogLost(str(error)) from error
-        return min(replayed, self._journal.high_watermark)
+        return min(replayed, self._log.high_watermark)
 
     async def read_batches(self, offset: int) -> Collection[Batch]:
         """Return batches, beginning with the batch that contains `offset`."""
-        return deque(batches(await self._journal.read_stored(offset, LOAD_BYTES)))
+        return deque(batches(await self._log.read_stored(offset, LOAD_BYTES)))
 
     async def open(self, found: Collection[Batch]) -> list[bytes | DecodeError]:
         """Return the decompressed records of the first batches. A thread decompresses them off the event loop."""

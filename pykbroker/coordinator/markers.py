@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.coordinator.cluster import ClusterLeaders
 from pykbroker.coordinator.endings import Endings
-from pykbroker.coordinator.journal import CoordinatorJournal
+from pykbroker.coordinator.partition_log import PartitionLog
 from pykbroker.coordinator.remote_markers import write_at
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -53,9 +53,9 @@ class MarkerWriter:
         self._scopes: dict[int, tuple[int, trio.CancelScope]] = {}
         self._changed = trio.Event()
 
-    def follow(self, led: Mapping[int, CoordinatorJournal]) -> None:
+    def follow(self, led: Mapping[int, PartitionLog]) -> None:
         """Set the partitions of `__transaction_state` that this broker leads."""
-        self._led = {index: journal.leader_epoch for index, journal in led.items()}
+        self._led = {index: log.leader_epoch for index, log in led.items()}
         self._changed.set()
 
     async def run(self) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import trio
 
 from pykbroker.coordinator.batches import Batches
-from pykbroker.coordinator.journal import CoordinatorJournal
 from pykbroker.coordinator.log import CoordinatorLog, not_coordinator
 from pykbroker.coordinator.machine import CoordinatorMachine
 from pykbroker.coordinator.partition import CoordinatorPartition
+from pykbroker.coordinator.partition_log import PartitionLog
 from pykbroker.core.coordinator.key import partition_of
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.verification import Verification
@@ -100,7 +100,7 @@ class Runtime:
         for partition in self._led.values():
             partition.notify(notice)
 
-    def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
+    def follow(self, partitions: int, led: Mapping[int, PartitionLog]) -> None:
         """Set the topic's number of partitions, and the partitions that this broker leads in their current epochs."""
         self._partitions = partitions
         for index in [
@@ -112,9 +112,9 @@ class Runtime:
             scope = self._scopes.pop(index, None)
             if scope is not None:
                 scope.cancel()
-        for index, journal in led.items():
+        for index, partition_log in led.items():
             if index not in self._led:
-                log = CoordinatorLog(journal, self._framing, self._off_loop)
+                log = CoordinatorLog(partition_log, self._framing, self._off_loop)
                 self._led[index] = CoordinatorPartition(
                     f"{self._topic}-{index}",
                     log,

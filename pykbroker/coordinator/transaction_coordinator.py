@@ -9,8 +9,8 @@ import trio
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.cluster import ClusterLeaders
 from pykbroker.coordinator.endings import Endings
-from pykbroker.coordinator.journal import CoordinatorJournal
 from pykbroker.coordinator.markers import MarkerWriter
+from pykbroker.coordinator.partition_log import PartitionLog
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import ProducerIdAllocator, TransactionRequests
 from pykbroker.core.config.config import BrokerConfig
@@ -35,7 +35,7 @@ class TransactionCoordinator:
         image: Callable[[], MetadataImage],
         producer_ids: ProducerIdAllocator,
         groups: Runtime,
-        log_of: Callable[[str, int], CoordinatorJournal],
+        log_of: Callable[[str, int], PartitionLog],
         wall_ms: Callable[[], int],
         off_loop: OffLoop,
         turns: Turns,
@@ -62,7 +62,7 @@ class TransactionCoordinator:
             leaders,
         )
 
-    def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
+    def follow(self, partitions: int, led: Mapping[int, PartitionLog]) -> None:
         """Set the partitions of `__transaction_state` that this broker leads.
 
         The topic has `partitions` partitions in total.

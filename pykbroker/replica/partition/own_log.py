@@ -1,4 +1,4 @@
-"""The log of a coordinator's partition. It matches the Protocol `coordinator.journal.Journal`."""
+"""The log of a coordinator's partition. It matches the Protocol `coordinator.partition_log.PartitionLog`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from wire.records.control import transaction_marker
 
 
 class MemoryLog:
-    """An in-memory log that matches the Protocol `Journal`. If `held` is true, only the method `commit` commits
+    """An in-memory log that matches the Protocol `PartitionLog`. If `held` is true, only the method `commit` commits
     records.
     """
 

@@ -1,4 +1,4 @@
-"""The Protocol of a coordinator's log. A partition of `replica` matches it."""
+"""The log of one partition of a coordinator's topic, as a Protocol. `OwnLog` of `replica` matches it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pykbroker.core.log.verification import Verification
 from pykbroker.world.disk import Buffer
 
 
-class CoordinatorJournal(Protocol):
+class PartitionLog(Protocol):
     """The log of one partition. A refused append raises ApiError: NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR."""
 
     @property
