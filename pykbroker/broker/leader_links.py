@@ -35,7 +35,6 @@ class LeaderConnection:
         return await self._connection.ask(request, version, self._response_s_max)
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
 

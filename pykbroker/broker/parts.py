@@ -120,7 +120,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def controller(self) -> ActiveController:
-        """Return the active controller."""
         return self.node_quorum.controller
 
     @property

@@ -45,7 +45,6 @@ class NodeQuorum(NamedTuple):
 
     @property
     def controller(self) -> ActiveController:
-        """Return the active controller."""
         found = self.local or self.remote
         assert found is not None
         return found

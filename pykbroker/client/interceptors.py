@@ -17,7 +17,6 @@ class InterceptorChain:
         return bool(self._interceptors)
 
     def close(self) -> None:
-        """Close all interceptors."""
         self._call("close")
 
     def _call(self, method: str, *args: Any) -> None:

@@ -85,7 +85,6 @@ class ConsumerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
         return [_assignor(each.strip()) if isinstance(each, str) else each for each in names]
 
     def fetching(self) -> FetchSettings:
-        """Return the settings of fetching."""
         return FetchSettings(
             min_bytes=self.fetch_min_bytes,
             max_wait_ms=self.fetch_max_wait_ms,

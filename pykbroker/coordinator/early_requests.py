@@ -52,7 +52,6 @@ class EarlyRequests:
                 early.fail(error)
 
     def refuse(self, error: ApiError) -> None:
-        """Refuse all requests."""
         kept, self._kept = self._kept, {}
         for early in kept:
             early.fail(error)

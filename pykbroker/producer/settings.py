@@ -100,7 +100,6 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
         return BatchSettings().batch_bytes if self.batch_size is None else self.batch_size
 
     def batches(self) -> BatchSettings:
-        """Return the settings of batches."""
         large = large_batch_bytes(self.max_request_size, self.buffer_memory) if self.batch_size is None else 0
         return BatchSettings(
             self.batch_bytes,
@@ -112,7 +111,6 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
         )
 
     def sending(self) -> SendSettings:
-        """Return the settings of sending."""
         return SendSettings(
             self.acks_number,
             self.max_request_size,

@@ -56,7 +56,6 @@ class Driver:
 
     @property
     def node_id(self) -> int:
-        """Return the id of this node."""
         return self._state.leader_id
 
     @property

@@ -26,7 +26,6 @@ class ObserverSettings(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ObserverSettings:
-        """Return the settings of a broker's configs."""
         return cls(
             config.controller_quorum_fetch_max_bytes,
             config.controller_quorum_fetch_snapshot_max_bytes,

@@ -81,7 +81,6 @@ class Snapshots:
         return SnapshotPart(self._disk, self.path(snapshot))
 
     def remove(self, snapshot: OffsetAndEpoch) -> None:
-        """Remove a snapshot."""
         self._disk.remove(self.path(snapshot))
 
     def set_aside(self, snapshot: OffsetAndEpoch, why: Exception) -> None:

@@ -348,5 +348,4 @@ class Replicas:
                 await trio.lowlevel.checkpoint()
 
     def log_config(self, topic: str, metadata: MetadataImage) -> LogConfig:
-        """Return the configs of a topic's logs."""
         return self._configs.log_config(metadata.configs.topic(topic), metadata.configs.dynamic(self._node_id))

@@ -38,7 +38,6 @@ class NetFaults:
     happened: dict[str, int] = field(default_factory=dict)
 
     def count(self, kind: str) -> None:
-        """Count a fault."""
         self.happened[kind] = self.happened.get(kind, 0) + 1
 
 

@@ -30,7 +30,6 @@ class RunSegment(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def offsets(self) -> range:
-        """Return the offsets."""
         return range(self.offset, self.offset + self.run.records)
 
     def slice(self, start: int, end: int) -> RunSegment:
@@ -71,7 +70,6 @@ class Segments:
 
     @property
     def offsets(self) -> Sequence[int]:
-        """Return the offsets."""
         found = [each.offsets for each in self.segments]
         return found[0] if len(found) == 1 else _JoinedOffsets(found, len(self))
 

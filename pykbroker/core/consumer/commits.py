@@ -104,7 +104,6 @@ class AutoCommit:
         self._is_in_flight = False
 
     def take(self, now_ms: float) -> bool:
-        """Whether to commit now."""
         if self._is_in_flight or now_ms < self.due_ms:
             return False
         self._is_in_flight, self.due_ms = True, now_ms + self._interval_ms

@@ -72,7 +72,6 @@ class GroupOffsets:
         return self._groups.get(group_id, NO_TOPICS)
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
-        """Return the partition's committed offset."""
         return self.of_group(group_id).get(topic, {}).get(partition)
 
     def put(self, group_id: str, topic: str, committed: Partitions) -> None:

@@ -31,7 +31,6 @@ class PartitionIndex:
 
     @classmethod
     def of(cls, image: MetadataImage) -> PartitionIndex:
-        """Return the index of all partitions of an image."""
         index = cls()
         for topic in image.topics.by_id.values():
             for number, partition in topic.partitions.items():

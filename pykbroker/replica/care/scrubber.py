@@ -37,7 +37,6 @@ class ScrubSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ScrubSettings:
-        """Return the settings of this broker."""
         return cls(config.pykbroker_scrub_interval_ms, config.pykbroker_scrub_bytes_per_second)
 
 

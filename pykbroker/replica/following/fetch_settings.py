@@ -19,7 +19,6 @@ class ReplicaFetchSettings(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ReplicaFetchSettings:
-        """Return the settings of a broker's configs."""
         return cls(
             config.replica_fetch_wait_max_ms,
             config.replica_fetch_min_bytes,

@@ -45,7 +45,6 @@ class Moves:
         self._begun = trio.Event()
 
     def into(self, directory: LogDirectory) -> Iterator[Move]:
-        """Return the moves into this directory."""
         return (move for move in self._under_way.values() if move.directory is directory)
 
     async def begin(self, partition: Partition, topic_id: bytes, path: str) -> None:

@@ -69,7 +69,6 @@ class SwarmPlan:
 
     @property
     def node_ids(self) -> range:
-        """Return the ids of the nodes."""
         return range(CONTROLLER_ID, CONTROLLER_ID + self.brokers)
 
     def settings(self, node_id: int) -> Settings:

@@ -56,7 +56,6 @@ class MemoryLog:
         return [(records, records)]
 
     def append(self, batch: Any, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
-        """Append a batch."""
         self.records += batch
         return len(self.records)
 

@@ -48,7 +48,6 @@ class SealedSegment(Segment):
 
     @classmethod
     def of(cls, active: ActiveSegment, opening: Opening) -> SealedSegment:
-        """Seal the active segment."""
         active.rest()
         sealed = cls(opening, active.base_offset, active.next_offset, active.size)
         sealed.aborted, sealed.aborted_unread = active.aborted, active.aborted_unread

@@ -114,7 +114,6 @@ class ConsumerGroup:
         return (topic_id, partition) not in self.owners
 
     def target_of(self, member_id: str) -> Assignment:
-        """Return the member's target assignment."""
         return self.target.get(member_id, NOTHING)
 
     # The interface `Group`

@@ -134,11 +134,9 @@ class InitProducerIdCall(CoordinatorCall):
         self.timeout_ms, self.current = timeout_ms, current
 
     def request(self) -> InitProducerIdRequest:
-        """Return the request."""
         return InitProducerIdRequest(self.key, self.timeout_ms, *self.current)
 
     def codes(self, response: InitProducerIdResponse) -> dict[str, ErrorCode]:
-        """Return the error code of the response."""
         return {self.key: error_code(response.error_code)}
 
 
@@ -155,12 +153,10 @@ class AddPartitionsCall(CoordinatorCall):
         self.identity, self.partitions = identity, set[TopicPartition]()
 
     def request(self) -> AddPartitionsToTxnRequest:
-        """Return the request."""
         topics = [AddPartitionsToTxnTopic(*each) for each in by_topic(self.partitions).items()]
         return AddPartitionsToTxnRequest([], self.key, *self.identity, topics)
 
     def codes(self, response: AddPartitionsToTxnResponse) -> dict[str, ErrorCode]:
-        """Return the error code of each partition."""
         codes = {
             TopicPartition(topic.name, each.partition_index): error_code(each.partition_error_code)
             for topic in response.results_by_topic_v3_and_below
@@ -182,11 +178,9 @@ class AddOffsetsCall(CoordinatorCall):
         self.identity, self.then = identity, then
 
     def request(self) -> AddOffsetsToTxnRequest:
-        """Return the request."""
         return AddOffsetsToTxnRequest(self.key, *self.identity, self.then.key)
 
     def codes(self, response: AddOffsetsToTxnResponse) -> dict[str, ErrorCode]:
-        """Return the error code of the response."""
         return {f"group '{self.then.key}'": error_code(response.error_code)}
 
 
@@ -211,7 +205,6 @@ class TxnOffsetCommitCall(CoordinatorCall):
         """The offsets that are not committed yet."""
 
     def request(self) -> TxnOffsetCommitRequest:
-        """Return the request."""
         topics = [
             TxnOffsetCommitRequestTopic(topic, [self._partition(TopicPartition(topic, index)) for index in indexes])
             for topic, indexes in by_topic(self.offsets).items()
@@ -254,11 +247,9 @@ class EndTxnCall(CoordinatorCall):
         self.reactions = reactions.COMMIT if commit else reactions.ABORT
 
     def request(self) -> EndTxnRequest:
-        """Return the request."""
         return EndTxnRequest(self.key, *self.identity, self.commit)
 
     def codes(self, response: EndTxnResponse) -> dict[str, ErrorCode]:
-        """Return the error code of the response."""
         return {self.key: error_code(response.error_code)}
 
 

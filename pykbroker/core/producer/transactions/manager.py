@@ -56,7 +56,6 @@ class TransactionManager:
 
     @property
     def state(self) -> ManagerState:
-        """Return the state."""
         return self._status.state
 
     @property
