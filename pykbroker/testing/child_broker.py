@@ -18,6 +18,8 @@ from pykbroker.testing.options import HOST, BrokerOptions, late_start
 
 PROGRAM = "pykbroker.testing.child"
 END_S_MAX = 30
+STOP_S_MAX = 40
+"""The time for a stop. It is longer than the child's own limit, after which the child ends with an error."""
 
 
 class ChildBroker:
@@ -89,11 +91,18 @@ class ChildBroker:
             self._process = None
 
     def stop(self) -> None:
-        """Stop the broker in order and wait for it. After `stop` or `kill`, do nothing."""
+        """Stop the broker in order and wait for it. After `stop` or `kill`, do nothing.
+
+        RuntimeError: it has not stopped in time, and its process was killed.
+        """
         self.resume()
         if self._process is not None and self.runs and self._process.runs:
             self._order({"stop": True})
-            self._answer()
+            try:
+                self._answer(STOP_S_MAX)
+            except TimeoutError:
+                self.kill()
+                raise not_stopped(STOP_S_MAX) from None
         self.runs = False
 
     def close(self) -> None:
@@ -106,8 +115,7 @@ class ChildBroker:
             try:
                 self._process.ended(END_S_MAX)
             except TimeoutError:
-                reason = f"the broker has not stopped within {END_S_MAX} s: its process was killed"
-                raise RuntimeError(reason) from None
+                raise not_stopped(END_S_MAX) from None
             finally:
                 self._process = None
 
@@ -121,6 +129,11 @@ class ChildBroker:
         if answer is None:
             raise RuntimeError(f"the broker's process {self._process.pid} has ended; its stderr may say why")
         return answer
+
+
+def not_stopped(seconds: float) -> RuntimeError:
+    """Return the error of a stop that has taken longer than this time."""
+    return RuntimeError(f"the broker has not stopped within {seconds:g} s: its process was killed")
 
 
 def child(directory: str) -> BrokerProcess:

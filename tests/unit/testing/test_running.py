@@ -10,14 +10,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
 import pykbroker
+from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.processes.broker_process import BrokerProcess
+from pykbroker.processes.messages import Announcement
 from pykbroker.testing import broker_thread, child_broker, running_broker, running_cluster
 from pykbroker.testing.broker_thread import BrokerThread
 from pykbroker.testing.child_broker import ChildBroker
@@ -172,3 +175,22 @@ def test_a_cluster_that_starts_too_late_is_a_start_error_and_ends_all_its_proces
     with late, running_cluster(2, data_dir=tmp_path / "data", start_timeout=0.05):
         pass
     assert [process.ended() for process in children] == [-signal.SIGKILL] * 2
+
+
+def test_a_child_process_that_does_not_stop_is_killed_and_restarts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    announced = msgspec.json.encode(Announcement(Address("127.0.0.1", 9), "c", {}, None)).decode()
+    (tmp_path / "stubborn_child.py").write_text(
+        f"import os, sys\nos.write(int(sys.argv[-1]), {announced!r}.encode() + b'\\n')\nsys.stdin.read()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(child_broker, "PROGRAM", "stubborn_child")
+    monkeypatch.setattr(child_broker, "STOP_S_MAX", 0.05)
+    broker = ChildBroker("data")
+    for _ in range(2):
+        broker.start(BrokerOptions())
+        with pytest.raises(RuntimeError, match="has not stopped within 0.05 s: its process was killed"):
+            broker.stop()
+        assert not broker.runs
+    broker.close()
