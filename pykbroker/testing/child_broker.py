@@ -55,15 +55,16 @@ class ChildBroker:
     def started(self) -> Announcement:
         """Wait until the broker serves. StartError: it cannot start, or not in time, and why.
 
-        A child that has not answered in time is killed.
+        A child that has not answered in time is killed. The next start begins another one.
         """
         assert self._process is not None
         try:
             answer = self._answer(self._options.start_timeout)
         except TimeoutError:
-            self._process.kill()
+            broker = f"the broker in process {self._process.pid}"
+            self.kill()
             waited_for = f"its modules, or {self._options.waited_for(self._directory)}"
-            raise late_start(self._options, f"the broker in process {self._process.pid}", waited_for) from None
+            raise late_start(self._options, broker, waited_for) from None
         if isinstance(answer, StartRefused):
             raise StartError(answer.reason)
         assert isinstance(answer, Announcement)
