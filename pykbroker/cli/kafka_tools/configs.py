@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.cli.kafka_tools.connection import client_properties, talk
+from pykbroker.cli.kafka_tools.connection import file_properties, talk
 from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing
 
 if TYPE_CHECKING:
@@ -17,22 +17,24 @@ SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
 KINDS = {"topics": "topic", "brokers": "broker", "broker-loggers": "broker-logger", "groups": "group"}
 """The entity types of this tool -> the option that names an entity of the type."""
 OF_QUOTAS = "`pykbroker quotas` describes quotas, and Kafka's own tool alters them"
+QUOTA_KINDS = ("users", "clients", "ips")
 OPTIONS = (
     *CONNECTION,
     *map(Option, ("describe", "alter", "all", "entity-default", "broker-defaults")),
     *(Option(kind, "NAME") for kind in KINDS.values()),
-    Option("entity-type", "TYPE"),
-    Option("entity-name", "NAME"),
+    Option("entity-type", "TYPE", is_repeatable=True),
+    Option("entity-name", "NAME", is_repeatable=True),
     Option("add-config", "NAME=VALUE,..."),
     Option("add-config-file", "FILE"),
-    Option("delete-config", "NAME,..."),
+    Option("delete-config", "NAME,...", is_repeatable=True),
     *missing("name a broker by --bootstrap-server", "bootstrap-controller", takes="HOST:PORT"),
     *missing(OF_QUOTAS, "user", "client", "ip", takes="NAME"),
     *missing(OF_QUOTAS, "user-defaults", "client-defaults", "ip-defaults"),
     *missing("the translation has topics, brokers, broker loggers and groups", "client-metrics", takes="NAME"),
 )
-SEPARATOR = re.compile(r",(?=[^\[\]]*(?:\[|$))")
-"""A comma outside of square brackets."""
+COMMA, EQUALS = (re.compile(rf"{sign}(?=[^\[\]]*(?:\[|$))") for sign in (",", "="))
+"""The signs between configs, and between name and value, which within square brackets belong to a value."""
+BRACKETS = re.compile(r"[\[\]]")
 
 
 class ConfigOwner(NamedTuple):
@@ -73,34 +75,53 @@ def entity(given: Given) -> tuple[str, str | None]:
 
     InvalidCommandLine: no kind is named, or an unknown one.
     """
-    for kind in KINDS.values():
-        if kind in given:
-            return kind, given.text(kind)
-    if "broker-defaults" in given:
+    named = [
+        *(kind for kind in KINDS.values() if kind in given),
+        *(["broker-defaults"] if "broker-defaults" in given else []),
+    ]
+    types = given.all("entity-type")
+    for plural in types:
+        if plural not in KINDS:
+            advice = OF_QUOTAS if plural in QUOTA_KINDS else f"write one of {', '.join(KINDS)}"
+            raise InvalidCommandLine(f"--entity-type {plural} is not translated: {advice}")
+    if len(named) + len(types) != 1 or len(given.all("entity-name")) > 1:
+        raise InvalidCommandLine(
+            "At least one entity type must be specified" if not (named or types) else "Only one entity can be specified"
+        )
+    if types and "entity-default" in given:
+        if "entity-name" in given or types[0] != "brokers":
+            raise InvalidCommandLine(f"--entity-default must not be specified for a name, nor for {types[0]}")
         return "broker", ""
-    if "entity-type" not in given:
-        raise InvalidCommandLine("At least one entity type must be specified")
-    plural = given.text("entity-type")
-    if plural not in KINDS:
-        raise InvalidCommandLine(f"--entity-type {plural} is not translated: write one of {', '.join(KINDS)}")
-    if "entity-default" in given:
-        return KINDS[plural], ""
-    return KINDS[plural], given.text("entity-name") if "entity-name" in given else None
+    if not types:
+        return ("broker", "") if named[0] == "broker-defaults" else checked(named[0], given.text(named[0]))
+    return checked(KINDS[types[0]], given.text("entity-name") if "entity-name" in given else None)
+
+
+def checked(kind: str, name: str | None) -> tuple[str, str | None]:
+    """Return a kind of entity and its name. InvalidCommandLine: a broker has no number."""
+    if kind.startswith("broker") and name and not (name.isascii() and name.isdigit()):
+        raise InvalidCommandLine(
+            f"The entity name for {kind}s must be a valid integer {kind.partition('-')[0]} id, but it is: {name}"
+        )
+    return kind, name
 
 
 def changes_of(given: Given) -> list[AlterableConfig]:
     """Return the changes of --add-config, --add-config-file and --delete-config."""
     from wire.messages.incremental_alter_configs import AlterableConfig
 
-    added = client_properties(given, "add-config-file")
+    if "add-config" in given and "add-config-file" in given:
+        raise InvalidCommandLine("Only one of --add-config or --add-config-file must be specified")
+    added = file_properties(given, "add-config-file")
     for text in given.all("add-config"):
-        for pair in filter(None, SEPARATOR.split(text)):
-            name, equals, value = pair.partition("=")
-            if not equals:
+        for pair in filter(None, COMMA.split(text)):
+            name, *values = EQUALS.split(pair)
+            if len(values) != 1:
                 raise InvalidCommandLine(
-                    'Invalid entity config: all configs to be added must be in the format "key=val".'
+                    'Invalid entity config: all configs to be added must be in the format "key=val" or'
+                    ' "key=[val1,val2]" to group values which contain commas.'
                 )
-            added[name.strip()] = value.strip().removeprefix("[").removesuffix("]")
+            added[name.strip()] = BRACKETS.sub("", values[0]).strip()
     deleted = [name.strip() for text in given.all("delete-config") for name in text.split(",") if name.strip()]
     return [AlterableConfig(name, DELETE, None) for name in deleted] + [
         AlterableConfig(name, SET, value) for name, value in added.items()

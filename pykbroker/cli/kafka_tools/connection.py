@@ -38,6 +38,13 @@ def bootstrap(given: Given) -> tuple[Address, ...]:
 
 def client_properties(given: Given, *options: str) -> dict[str, str]:
     """Return the settings in the files of options. InvalidCommandLine: one cannot be read, or asks for SASL or TLS."""
+    found = file_properties(given, *options)
+    check_security(found)
+    return found
+
+
+def file_properties(given: Given, *options: str) -> dict[str, str]:
+    """Return the properties in the files of options. InvalidCommandLine: one cannot be read."""
     from pykbroker.cli.start.server_properties import read_properties
     from pykbroker.core.errors import StartError
 
@@ -47,7 +54,6 @@ def client_properties(given: Given, *options: str) -> dict[str, str]:
             found.update(read_properties(path).texts)
         except StartError as error:
             raise InvalidCommandLine(str(error)) from None
-    check_security(found)
     return found
 
 

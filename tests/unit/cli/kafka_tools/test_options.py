@@ -111,11 +111,44 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
             "--entity-type users is not translated",
         ),
         (
+            "kafka-topics --bootstrap-server k:1 --describe --topics-with-overrides --unavailable-partitions",
+            'Option "[unavailable-partitions]" can\'t be used with option "[topics-with-overrides]"',
+        ),
+        (
             "kafka-topics --bootstrap-server k:1 --alter --topic a --config b=c",
             'Option "[config]" can\'t be used with option "[alter]" (To alter topic configurations, the kafka',
         ),
         ("kafka-configs --bootstrap-server k:1 --alter --topic a", "At least one of --add-config, --add-config-file"),
         ("kafka-configs --bootstrap-server k:1 --alter --add-config a --topic a", "Invalid entity config: all configs"),
+        (
+            "kafka-configs --bootstrap-server k:1 --alter --topic a --add-config a=b=c",
+            "Invalid entity config: all configs",
+        ),
+        (
+            "kafka-configs --bootstrap-server k:1 --alter --topic a --add-config a=b --add-config-file {tls}",
+            "Only one of --add-config or --add-config-file",
+        ),
+        ("kafka-configs --bootstrap-server k:1 --describe --topic a --broker 1", "Only one entity can be specified"),
+        (
+            "kafka-configs --bootstrap-server k:1 --describe --topic a --entity-type topics",
+            "Only one entity can be specified",
+        ),
+        (
+            "kafka-configs --bootstrap-server k:1 --describe --broker x",
+            "The entity name for brokers must be a valid integer broker id, but it is: x",
+        ),
+        (
+            "kafka-configs --bootstrap-server k:1 --describe --entity-type broker-loggers --entity-name x",
+            "The entity name for broker-loggers must be a valid",
+        ),
+        (
+            "kafka-configs --bootstrap-server k:1 --describe --entity-type topics --entity-default",
+            "--entity-default must not be specified for",
+        ),
+        (
+            "kafka-configs --bootstrap-server k:1 --describe --entity-type users --entity-type clients",
+            "--entity-type users is not translated: `pykbroker quotas`",
+        ),
         ("kafka-console-producer --bootstrap-server k:1", 'Missing required argument "[topic]"'),
         (
             "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property sasl.mechanism=PLAIN",
