@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -174,11 +173,6 @@ def usage(tool: Tool) -> str:
     for each in sorted((*tool.options, *COMMON)):
         lines.append(f"  {form(each)}" + (f"  (not translated: {each.missing})" if each.missing else ""))
     return "\n".join(lines)
-
-
-def topic_pattern(text: str) -> re.Pattern[str]:
-    """Return the pattern of topics, in which a comma separates alternatives. re.error: it is no regular expression."""
-    return re.compile(text.replace(",", "|").replace(" ", ""))
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.kafka_tools.connection import talk
-from pykbroker.cli.kafka_tools.options import CONNECTION, Given, Option, Tool, missing, pairs, topic_pattern
+from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing, pairs
 from pykbroker.core.new_topic import PARTITIONS_MAX, REPLICAS_MAX, NewTopic
 from wire.sentinels import BROKER_DEFAULT
 
@@ -64,12 +64,18 @@ def run(given: Given) -> int:
         given.require("topic")
     if action == "alter":
         given.require("partitions")
-    wanted = NewTopic(  # what is wrong in it is refused before the wait for a broker
-        given.text("topic"),
-        counted(given, "partitions", PARTITIONS_MAX),
-        pairs(given.all("config"), "config"),
-        counted(given, "replication-factor", REPLICAS_MAX),
-    )
+    filters = [name for name in (*FILTERS, "topics-with-overrides") if name in given]
+    if "topics-with-overrides" in given and len(filters) > 1:
+        raise InvalidCommandLine(f'Option "[{filters[0]}]" can\'t be used with option "[topics-with-overrides]"')
+    try:
+        wanted = NewTopic(  # what is wrong in it is refused before the wait for a broker
+            given.text("topic"),
+            counted(given, "partitions", PARTITIONS_MAX),
+            pairs(given.all("config"), "config"),
+            counted(given, "replication-factor", REPLICAS_MAX),
+        )
+    except InvalidCommandLine as error:
+        raise click.ClickException(str(error)) from None  # Kafka's tool finds it out while it executes the command
     works: dict[str, Callable[[Admin], Awaitable[None]]] = {
         "list": lambda admin: list_topics(admin, given),
         "create": lambda admin: create(admin, wanted, accepts_existing="if-not-exists" in given),
@@ -173,6 +179,11 @@ async def chosen(admin: Admin, given: Given) -> list[str]:
     except re.error as error:
         raise click.ClickException(f"--topic is not a regular expression: {error}") from None
     return [each.name for each in found if pattern.fullmatch(each.name)]
+
+
+def topic_pattern(text: str) -> re.Pattern[str]:
+    """Return the pattern of --topic, without spaces and quotation marks around it. re.error: it is invalid."""
+    return re.compile(text.replace(",", "|").replace(" ", "").strip("\"'"))
 
 
 async def existing(admin: Admin, given: Given) -> list[str]:
