@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -35,6 +37,8 @@ def run(given: Given) -> int:
     command = given.words[0] if given.words else ""
     if command not in COMMANDS:
         raise InvalidCommandLine(f"kafka-storage: {command!r} is none of {', '.join(COMMANDS)}")
+    if extra := given.words[1:]:
+        raise InvalidCommandLine(f"kafka-storage {command} takes options only, and not {extra[0]!r}")
     try:
         return {"random-uuid": random_uuid, "format": format_directories, "info": info}[command](given)
     except StartError as error:
@@ -57,7 +61,11 @@ def format_directories(given: Given) -> int:
     A broker that starts on them belongs to that cluster.
     """
     given.require("config", "cluster-id")
+    if "standalone" in given and "no-initial-controllers" in given:
+        raise InvalidCommandLine("--no-initial-controllers is not allowed with --standalone")
     settings = settings_of(given)
+    if "standalone" in given and settings.quorum:
+        raise InvalidCommandLine("You cannot use --standalone on a broker node.")
     done = [path for path in settings.data_dirs if is_formatted(path)]
     if done and "ignore-formatted" not in given:
         raise click.ClickException(
@@ -121,29 +129,39 @@ def prepare_directories(settings: Settings, cluster_id: str, voter: Voter | None
 
 def info(given: Given) -> int:
     """Print the log directories of a config file, and the identity in them. Return 1 if one is not formatted."""
+    given.require("config")
+    directories = sorted(settings_of(given).data_dirs)
+    found = [path for path in directories if os.path.isdir(path)]
+    formatted = [path for path in found if is_formatted(path)]
+    problems = [f"{path} is not formatted." for path in found if path not in formatted]
+    problems += [f"{path} does not exist" for path in directories if path not in found]
+    show("Found log directory:", "Found log directories:", found)
+    identities = [identity(path) for path in formatted]
+    for each in identities[:1]:
+        print("Found metadata: {" + ", ".join(f"{name}={each[name]}" for name in sorted(each)) + "}\n")
+    for name, what in (("cluster.id", "cluster IDs"), ("node.id", "node IDs")):
+        if len({each.get(name) for each in identities}) > 1:
+            problems.append(f"Mismatched {what} between storage directories.")
+    show("Found problem:", "Found problems:", problems)
+    return 1 if problems else 0
+
+
+def show(one: str, many: str, lines: Sequence[str]) -> None:
+    """Print lines below a heading, or nothing if there are none."""
+    if lines:
+        print(one if len(lines) == 1 else many, *(f"  {line}" for line in lines), "", sep="\n")
+
+
+def identity(path: str) -> Mapping[str, str]:
+    """Return the properties that formatting has written to a log directory."""
     from pykbroker.storage.files.meta_properties import NAME, properties
 
-    given.require("config")
-    directories = settings_of(given).data_dirs
-    print("Found log director" + ("y:" if len(directories) == 1 else "ies:"))
-    for path in directories:
-        print(f"  {path}")
-    print()
-    formatted = [path for path in directories if is_formatted(path)]
-    for path in formatted[:1]:
-        with open(f"{path}/{NAME}", "rb") as file:
-            found = properties(file.read())
-        print("Found metadata: {" + ", ".join(f"{name}={found[name]}" for name in sorted(found)) + "}\n")
-    for path in directories:
-        if path not in formatted:
-            print(f"Found problem:\n  {path} is not formatted.\n")
-    return 0 if len(formatted) == len(directories) else 1
+    with open(f"{path}/{NAME}", "rb") as file:
+        return properties(file.read())
 
 
 def is_formatted(path: str) -> bool:
     """Whether a log directory has the file that formatting writes last."""
-    import os
-
     from pykbroker.storage.files.meta_properties import NAME
 
     return os.path.exists(os.path.join(path, NAME))

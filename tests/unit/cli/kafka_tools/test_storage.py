@@ -35,7 +35,12 @@ def test_a_directory_is_formatted_once_and_a_broker_starts_on_it(
     file.write_text(FILE.format(data=data))
     words = ["kafka-storage.sh", "format", "-c", str(file), *options]
     assert main(["kafka-storage.sh", "info", "-c", str(file)]) == 1
-    assert f"{data} is not formatted" in capsys.readouterr().out
+    assert capsys.readouterr().out == f"Found problem:\n  {data} does not exist\n\n"
+    data.mkdir()
+    assert main(["kafka-storage.sh", "info", "-c", str(file)]) == 1
+    assert capsys.readouterr().out == (
+        f"Found log directory:\n  {data}\n\nFound problem:\n  {data} is not formatted.\n\n"
+    )
     assert main([*words, "-t", ID]) == 0
     assert capsys.readouterr().out == f"Formatting {data} for the cluster {ID}.\n"
     assert main([*words, "-t", ID]) == 1
@@ -48,3 +53,36 @@ def test_a_directory_is_formatted_once_and_a_broker_starts_on_it(
     assert f"Found metadata: {{cluster.id={ID}, directory.id=" in capsys.readouterr().out
     with running_broker(data_dir=data):
         assert MetaProperties.decode((data / "meta.properties").read_bytes()).cluster_id == ID
+
+
+def test_directories_of_two_clusters_are_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, paths = tmp_path / "server.properties", [tmp_path / "a", tmp_path / "b"]
+    for path, cluster_id, node_id in zip(paths, (ID, OTHER), (1, 2), strict=True):
+        path.mkdir()
+        (path / "meta.properties").write_text(f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\n")
+    file.write_text(FILE.format(data=",".join(map(str, paths))))
+    assert main(["kafka-storage", "info", "-c", str(file)]) == 1
+    assert capsys.readouterr().out.endswith(
+        "Found problems:\n  Mismatched cluster IDs between storage directories.\n"
+        "  Mismatched node IDs between storage directories.\n\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("role", "words", "sentence"),
+    [
+        ("broker,controller", ["-s", "-N"], "--no-initial-controllers is not allowed with --standalone"),
+        ("broker", ["-s"], "You cannot use --standalone on a broker node."),
+        ("broker,controller", ["extra"], "kafka-storage format takes options only, and not 'extra'"),
+    ],
+)
+def test_what_cannot_be_formatted_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], role: str, words: list[str], sentence: str
+) -> None:
+    file = tmp_path / "server.properties"
+    text = FILE.format(data=tmp_path / "data").replace("broker,controller", role)
+    listeners = "listeners=PLAINTEXT://127.0.0.1:9092" + (",CONTROLLER://127.0.0.1:9093" if "," in role else "")
+    file.write_text(f"{text.replace('1@', '1@' if ',' in role else '2@')}{listeners}\n")
+    assert main(["kafka-storage", "format", "-t", ID, "-c", str(file), *words]) == 1
+    assert capsys.readouterr().err == f"{sentence}\n"
+    assert not (tmp_path / "data").exists()
