@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -40,6 +39,7 @@ ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 PORT = re.compile(r"\b(9092|9093|9094|19092|29092|29093)\b")
 SERVICE = re.compile(r"\b(kafka|broker|kafka0|kafka1)(?=:\d)")
+ETC = re.compile(r"/etc/(?=kafka|confluent)")
 SECONDS_MAX = 30
 pytestmark = pytest.mark.timeout(120)
 
@@ -256,8 +256,16 @@ echo '' > /etc/confluent/docker/ensure
 /etc/confluent/docker/configure
 /etc/confluent/docker/launch
 """,
+    "another": ADVERTISE
+    + """. /etc/confluent/docker/configure
+kafka-storage format -t MkU3OEVBNTcwNTJENDM2Qk -c /etc/kafka/kafka.properties
+kafka-server-start /etc/kafka/kafka.properties
+""",
 }
-"""The scripts that Testcontainers copies into a running container. They run once its ports are known."""
+"""The scripts that Testcontainers copies into a running container, and another one for Confluent's image.
+
+They run once the ports of the container are known.
+"""
 
 SERVER_PROPERTIES = """
 node.id=1
@@ -288,7 +296,7 @@ class Composed:
     def placed(self, text: str) -> str:
         """Return a text with the host, the ports and the directories that the test uses."""
         text = SERVICE.sub("127.0.0.1", text)
-        text = re.sub(r"/etc/(?=kafka|confluent)", f"{self._directory}/etc/", text)
+        text = ETC.sub(f"{self._directory}/etc/", text)
         return PORT.sub(lambda found: str(self._port(found[0])), text)
 
     def _port(self, name: str) -> int:
@@ -350,22 +358,19 @@ class Composed:
 
 def install(directory: Path) -> None:
     """Put the scripts of the image into a directory, and programs that run this checkout."""
-    for name in ("bin", "etc/kafka/docker", "etc/confluent"):
-        (directory / name).mkdir(parents=True)
-    shutil.copy(DOCKER / "run", directory / "etc/kafka/docker")
-    shutil.copytree(DOCKER / "confluent", directory / "etc/confluent/docker")
+    scripts = {f"etc/confluent/docker/{path.name}": path for path in (DOCKER / "confluent").iterdir()}
+    scripts |= {"etc/kafka/docker/run": DOCKER / "run", "bin/nc": DOCKER / "nc", "bin/cub": DOCKER / "cub"}
+    for name in ("kafka-storage", "kafka-server-start"):
+        script = DOCKER / name.replace("storage", "tool")
+        scripts |= {f"bin/{name}": script, f"bin/{name}.sh": script}
+    texts = {place: ETC.sub(f"{directory}/etc/", script.read_text()) for place, script in scripts.items()}
     for name, words in (("python", ""), ("pykbroker", " -m pykbroker")):
-        program = directory / "bin" / name
-        program.write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n')
-        program.chmod(0o755)
-    scripts = {
-        "kafka-storage.sh": "kafka-tool",
-        "kafka-server-start.sh": "kafka-server-start",
-        "nc": "nc",
-        "cub": "cub",
-    }
-    for name, script in {**scripts, "kafka-storage": "kafka-tool"}.items():
-        (directory / "bin" / name).symlink_to(DOCKER / script)
+        texts[f"bin/{name}"] = f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n'
+    for place, text in texts.items():
+        path = directory / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
 
 
 @pytest.fixture(scope="module")
