@@ -20,6 +20,7 @@ from wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
     from wire.messages.describe_configs import DescribeConfigsResourceResult
@@ -67,15 +68,18 @@ class Admin:
         answer = await self.connection.ask(request)
         return sorted((topic_of(topic) for topic in answer.topics), key=lambda topic: topic.name)
 
-    async def create_topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
+    async def create_topic(
+        self, name: str, partitions: int, replicas: int | None = None, configs: Mapping[str, str] | None = None
+    ) -> None:
         """Create a topic and wait until it can be used.
 
-        A value of -1 for `partitions` or `replicas` selects the broker's default.
+        -1 for `partitions` selects the broker's default, and so does -1 or None for `replicas`.
         """
         from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
-        wanted = [CreatableTopicConfig(name=config, value=value) for config, value in configs.items()]
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=wanted)
+        wanted = [CreatableTopicConfig(name=config, value=value) for config, value in (configs or {}).items()]
+        factor = BROKER_DEFAULT if replicas is None else replicas
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, configs=wanted)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
         answer = await self.connection.ask(request)
         for result in answer.topics:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 PORT_MAX = 65_535
@@ -31,3 +32,8 @@ def parse_address(text: str) -> Address:
     if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
         raise ValueError(f"{port!r} in {text!r} is not a port: 0 to {PORT_MAX}")
     return Address(host[1:-1] if bracketed else host, int(port))
+
+
+def named(addresses: Iterable[Address]) -> str:
+    """Return several addresses as text."""
+    return ", ".join(map(str, addresses))

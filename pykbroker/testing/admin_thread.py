@@ -5,53 +5,47 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from typing import TypeAlias, TypeVar
 
 import trio
 
 from pykbroker.client.admin import Admin
 from pykbroker.client.admin_session import with_admin
 from pykbroker.client.errors import Disconnected
-from pykbroker.core.address import Address
+from pykbroker.core.address import Address, named
 from pykbroker.testing.real_clock import RealClock
 
 ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-testing"
 
-AdminWork = Callable[[Admin], Awaitable[None]]
+T = TypeVar("T")
+AdminWork: TypeAlias = Callable[[Admin], Awaitable[T]]
 
 
-def ask(brokers: Sequence[Address], work: AdminWork, seconds: float = ANSWER_S_MAX) -> None:
-    """Run `work` with an admin client in a new thread, since the caller's thread may be running an event loop.
+def ask(brokers: Sequence[Address], work: AdminWork[T], seconds: float = ANSWER_S_MAX) -> T:
+    """Return what `work` returns for an admin client in a new thread, since this thread may be running an event loop.
 
     ConnectionError: the broker has stopped. TimeoutError: `work` has taken longer than `seconds`. Errors of `work` are
     raised as they are.
     """
-    done: Future[None] = Future()
+    done: Future[T] = Future()
     threading.Thread(target=answer, args=(done, brokers, work, seconds), name="pykbroker-admin", daemon=True).start()
-    done.result()
+    return done.result()
 
 
-def answer(done: Future[None], brokers: Sequence[Address], work: AdminWork, seconds: float) -> None:
+def answer(done: Future[T], brokers: Sequence[Address], work: AdminWork[T], seconds: float) -> None:
     """Connect, run `work`, and pass its outcome to the waiting thread."""
     try:
-        trio.run(within_time, brokers, work, seconds, clock=RealClock())
+        done.set_result(trio.run(within_time, brokers, work, seconds, clock=RealClock()))
     except (OSError, Disconnected) as error:
         reason = f"no broker listens on {named(brokers)} ({error}): `restart` starts it again"
         done.set_exception(error if isinstance(error, TimeoutError) else ConnectionError(reason))
     except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
         done.set_exception(error)
-    else:
-        done.set_result(None)
 
 
-async def within_time(brokers: Sequence[Address], work: AdminWork, seconds: float) -> None:
+async def within_time(brokers: Sequence[Address], work: AdminWork[T], seconds: float) -> T:
     """Run `work` with a deadline."""
-    with trio.move_on_after(seconds) as deadline:
-        await with_admin(brokers, CLIENT_ID, work)
-    if deadline.cancelled_caught:
-        raise TimeoutError(f"the broker on {named(brokers)} has not answered within {seconds:g} s")
-
-
-def named(brokers: Sequence[Address]) -> str:
-    """Return the addresses as text."""
-    return ", ".join(map(str, brokers))
+    with trio.move_on_after(seconds):
+        return await with_admin(brokers, CLIENT_ID, work)
+    raise TimeoutError(f"the broker on {named(brokers)} has not answered within {seconds:g} s")

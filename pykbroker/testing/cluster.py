@@ -6,19 +6,20 @@ import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
 from pykbroker.testing.cluster_options import CONTROLLER, ClusterOptions, checked_cluster_options
 from pykbroker.testing.options import START_TIMEOUT_S, ConfigValue, values_as_texts
 from pykbroker.world.shadowing import require_ours
 from pykbroker.world.temporary import temporary_directory
-from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
     from pykbroker.testing.child_broker import ChildBroker
     from wire.messages.metadata import MetadataResponsePartition
+
+T = TypeVar("T")
 
 POLL_S = 0.02
 
@@ -98,7 +99,7 @@ class RunningCluster:
         name: str | None = None,
         partitions: int = 1,
         *,
-        replicas: int = BROKER_DEFAULT,
+        replicas: int | None = None,
         configs: Mapping[str, ConfigValue] | None = None,
     ) -> str:
         """Create a topic, by default with a unique name, and return its name. ApiError: it cannot be created."""
@@ -231,7 +232,7 @@ class RunningCluster:
 
     async def _create(self, admin: Admin) -> None:
         for name, partitions in self._options.shared.topics.items():
-            await admin.create_topic(name, partitions, BROKER_DEFAULT, {})
+            await admin.create_topic(name, partitions)
 
     def _member(self, broker: int) -> ChildBroker:
         if broker not in self._members:
@@ -243,13 +244,13 @@ class RunningCluster:
             raise RuntimeError(f"only process {self._owner}, which started the brokers, can stop or start them")
         return self._member(broker)
 
-    def _ask(self, work: Callable[[Admin], Awaitable[None]], seconds: float | None = None) -> None:
-        """Run `work` with an admin client of the first broker that runs. ConnectionError: none does."""
+    def _ask(self, work: Callable[[Admin], Awaitable[T]], seconds: float | None = None) -> T:
+        """Return what `work` returns for an admin client of the first broker that runs. ConnectionError: none does."""
         from pykbroker.testing.admin_thread import ANSWER_S_MAX, ask
 
         members = self._members.values()
         running = [member.address for member in members if member.runs and not member.is_paused]
-        ask(running or [member.address for member in members], work, seconds or ANSWER_S_MAX)
+        return ask(running or [member.address for member in members], work, seconds or ANSWER_S_MAX)
 
     def _until(
         self,
@@ -266,21 +267,18 @@ class RunningCluster:
 
         from pykbroker.testing.admin_thread import ANSWER_S_MAX
 
-        found: list[MetadataResponsePartition] = []
-
-        async def work(admin: Admin) -> None:
+        async def work(admin: Admin) -> Sequence[MetadataResponsePartition]:
             with trio.move_on_after(ANSWER_S_MAX - 1):
                 while True:
                     topics = await admin.topics(None if topic is None else [topic])
-                    found[:] = [part for each in topics for part in each.partitions]
+                    found = [part for each in topics for part in each.partitions]
                     if partition is not None:
-                        found[:] = [part for part in found if part.partition_index == partition]
+                        found = [part for part in found if part.partition_index == partition]
                         if not found:
                             raise ValueError(f"{topic} has no partition {partition}")
                     if holds(found):
-                        return
+                        return found
                     await trio.sleep(POLL_S)
             raise TimeoutError(f"{otherwise}, {ANSWER_S_MAX - 1} s long")
 
-        self._ask(work)
-        return found
+        return self._ask(work)

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from wire.sentinels import BROKER_DEFAULT
-
 if TYPE_CHECKING:
     from pykbroker.core.config.config import BrokerConfig
     from pykbroker.core.errors import StartError
@@ -185,6 +183,7 @@ def numbers_of_partitions(topics: Any) -> dict[str, int]:
     """
     from pykbroker.core.errors import ApiError, StartError
     from pykbroker.core.names import check_topic_name
+    from wire.sentinels import BROKER_DEFAULT
 
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
         raise StartError(f"topics is {topics!r}: write a list such as ['orders'], or a dict such as {{'orders': 3}}")

@@ -19,7 +19,6 @@ from pykbroker.testing.options import (
 )
 from pykbroker.world.shadowing import require_ours
 from pykbroker.world.temporary import temporary_directory
-from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -97,7 +96,7 @@ class RunningBroker:
     ) -> str:
         """Create a topic, by default with a unique name, and return its name. ApiError: it cannot be created."""
         name, texts = name or f"topic-{uuid.uuid4().hex[:12]}", values_as_texts(configs or {})
-        self._ask(lambda admin: admin.create_topic(name, partitions, BROKER_DEFAULT, texts))
+        self._ask(lambda admin: admin.create_topic(name, partitions, configs=texts))
         return name
 
     def delete(self, topics: Sequence[str]) -> None:
@@ -113,7 +112,7 @@ class RunningBroker:
         async def work(admin: Admin) -> None:
             await admin.delete_topics([topic.name for topic in await admin.topics()])
             for name, partitions in self._options.topics.items():
-                await admin.create_topic(name, partitions, BROKER_DEFAULT, {})
+                await admin.create_topic(name, partitions)
 
         self._ask(work)
 
