@@ -12,6 +12,7 @@ import click
 from pykbroker.cli.own_address import DEFAULT_BOOTSTRAP, default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.core.address import Address
+from pykbroker.core.address import named as named
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
@@ -98,8 +99,3 @@ async def converse(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitab
 
     with trio.fail_after(ANSWER_S_MAX):
         return await with_admin(bootstrap, CLIENT_ID, work)
-
-
-def named(bootstrap: Sequence[Address]) -> str:
-    """Return the addresses as text."""
-    return ", ".join(map(str, bootstrap))

@@ -1,10 +1,13 @@
-"""The types of options: an address, a listener's address, a topic to create, a partition, a config, a time."""
+"""Options that several commands have, and the types of options: an address, a topic to create, a time and others."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from datetime import datetime
+from functools import reduce
+from typing import Any, TypeVar
 
 import click
 
@@ -17,7 +20,20 @@ OFFSET_MAX = 2**63 - 1
 TOPIC_FORM = "NAME[:PARTITIONS[:KEY=VALUE,...]]"
 PARTITION_FORM = "TOPIC[:PARTITION]"
 BROKER_HOST = re.compile(r"[^\s/=@]+")
+F = TypeVar("F", bound=Callable[..., Any])
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return the decorator that adds several options to a command. The help has them in this order."""
+    return lambda command: reduce(lambda found, option: option(found), reversed(options), command)
+
+
+def set_option(sentence: str) -> Callable[[F], F]:
+    """Return the option --set with this sentence in the help."""
+    return click.option(
+        "--set", "configs", type=config, metavar="KEY=VALUE", multiple=True, help=f"{sentence} Repeatable."
+    )
 
 
 def address(text: str) -> Address:

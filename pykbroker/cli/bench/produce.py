@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from pykbroker.cli.ask import ask, bootstrap_option, named
-from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
+from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.client_failures import failing_as_sentence
 from pykbroker.cli.client_warnings import warning_lines
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.records.existing_partition import require_partition
-from pykbroker.cli.records.produce import ACKS, BATCH_BYTES, CODECS
+from pykbroker.cli.records.produce import BATCH_BYTES, producer_settings, send_options
 from pykbroker.cli.tables import json_option
 from pykbroker.core.address import Address
 
@@ -68,10 +68,7 @@ class Load(NamedTuple):
     help="The size of each value.",
 )
 @click.option("--rate", type=click.IntRange(min=1), help="The records in a second. [default: as many as possible]")
-@click.option("--partition", type=click.IntRange(min=0), help="The partition of all records.")
-@click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="The compression.")
-@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="The replicas that confirm.")
-@settings_option
+@send_options
 @json_option
 def produce(
     topic: str,
@@ -96,16 +93,8 @@ def produce(
     from pykbroker.cli.bench.run import measured
     from pykbroker.producer import RowsFailed
 
-    given: dict[str, Any] = {
-        "bootstrap_servers": named(bootstrap),
-        "client_id": "pykbroker-bench",
-        "batch_size": BATCH_BYTES,
-        "max_request_size": 2 * max(BATCH_BYTES, record_bytes),
-        "max_block_ms": 30_000,
-        "compression_type": codec,
-        "acks": acks,
-        **dict(map(setting, settings)),
-    }
+    own = {"client_id": "pykbroker-bench", "max_request_size": 2 * max(BATCH_BYTES, record_bytes)}
+    given = producer_settings(bootstrap, codec, acks, settings, **own)
     load = Load(count, SECONDS if seconds is None and count is None else seconds, record_bytes, rate)
     ask(bootstrap, answers)
 

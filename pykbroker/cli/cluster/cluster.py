@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pykbroker.cli.parameters import TOPIC_FORM, address, config, topic
+from pykbroker.cli.parameters import TOPIC_FORM, address, set_option, topic
 from pykbroker.cli.start.start import LOG_LEVELS
 from pykbroker.core.address import Address
 from pykbroker.core.config.replication import REPLICAS_DEFAULT
@@ -55,14 +55,7 @@ DEFAULT = "127.0.0.1:9092"
     multiple=True,
     help="Create this topic, over all brokers, unless it exists. Repeatable.",
 )
-@click.option(
-    "--set",
-    "configs",
-    type=config,
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Set a config of all brokers by its Kafka name. Repeatable.",
-)
+@set_option("Set a config of all brokers by its Kafka name.")
 @click.option("--no-restart", is_flag=True, help="End the cluster if a broker dies, instead of starting it again.")
 @click.option(
     "--console",

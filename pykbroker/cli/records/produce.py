@@ -11,9 +11,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.ask import bootstrap_option, named
+from pykbroker.cli.ask import CLIENT_ID, bootstrap_option, named
 from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
 from pykbroker.cli.completion import topic_names
+from pykbroker.cli.parameters import together
 from pykbroker.cli.records.existing_partition import require_partition
 from pykbroker.core.address import Address
 
@@ -27,16 +28,32 @@ PROGRESS_S = 1
 BATCH_BYTES = 1_000_000
 
 
+send_options = together(
+    click.option("--partition", type=click.IntRange(min=0), help="The partition of all records."),
+    click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="The compression."),
+    click.option(
+        "--acks", type=click.Choice(ACKS), default="all", show_default=True, help="The replicas that confirm."
+    ),
+    settings_option,
+)
+"""The options of a command that sends records, of which `producer_settings` gets all but the first."""
+
+
+def producer_settings(
+    bootstrap: Sequence[Address], codec: str, acks: str, settings: Sequence[str], **more: Any
+) -> dict[str, Any]:
+    """Return the settings of a producer: those of the options, and more of its command. Those of -X take precedence."""
+    given = {"batch_size": BATCH_BYTES, "max_block_ms": 30_000, "compression_type": codec, "acks": acks, **more}
+    return {"bootstrap_servers": named(bootstrap), **given, **dict(map(setting, settings))}
+
+
 @click.command()
 @click.argument("topic", shell_complete=topic_names)
 @click.argument("files", nargs=-1, type=click.File("rb"))
 @bootstrap_option
 @click.option("--json", "is_json", is_flag=True, help="Read a JSON object from each line: key, value, headers, ...")
 @click.option("--key-delimiter", metavar="TEXT", help="Split each line into key and value at the first TEXT.")
-@click.option("--partition", type=click.IntRange(min=0), help="The partition of all records.")
-@click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="The compression.")
-@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="The replicas that confirm.")
-@settings_option
+@send_options
 def produce(
     topic: str,
     files: Sequence[IO[bytes]],
@@ -59,16 +76,8 @@ def produce(
     if key_delimiter == "":
         raise click.UsageError("--key-delimiter must not be empty")
     logging.getLogger("pykbroker").addHandler(logging.NullHandler())  # the command itself reports failures
-    given: dict[str, Any] = {
-        "bootstrap_servers": named(bootstrap),
-        "client_id": "pykbroker-cli",
-        "batch_size": BATCH_BYTES,
-        "max_request_size": 2 * BATCH_BYTES,
-        "max_block_ms": 30_000,
-        "compression_type": codec,
-        "acks": acks,
-        **dict(map(setting, settings)),
-    }
+    own = {"client_id": CLIENT_ID, "max_request_size": 2 * BATCH_BYTES}
+    given = producer_settings(bootstrap, codec, acks, settings, **own)
     sources = files or [sys.stdin.buffer]
     from pykbroker.cli.records.record_lines import json_record
     from pykbroker.producer import RowsFailed

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from pykbroker.cli.ask import ask, named
+from pykbroker.cli.ask import CLIENT_ID, ask, named
 from pykbroker.cli.client_failures import setting
 from pykbroker.cli.completion import group_names, topic_names
+from pykbroker.cli.parameters import together
 from pykbroker.cli.records.existing_partition import lacking
 from pykbroker.cli.records.read_range import BEGINNING, END, END_FORM, START_FORM, Start, Stop, start_point, stop_point
 from pykbroker.core.address import Address
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
 
 LOOK_UP_MS_MAX = 30_000
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ReadPlan(NamedTuple):
@@ -39,46 +39,41 @@ class ReadPlan(NamedTuple):
     settings: dict[str, Any]
 
 
-def read_options(command: F) -> F:
-    """Add the options of a plan to a command, whose other options `read_plan` gets, too."""
-    for option in reversed(
-        (
-            click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names),
-            click.option(
-                "--from",
-                "start",
-                type=start_point,
-                metavar=START_FORM,
-                help="Begin there in each partition; -N stands for the last N offsets. [default: beginning, or with "
-                "--group the committed offset if there is one]",
-            ),
-            click.option(
-                "--to",
-                "stop",
-                type=stop_point,
-                metavar=END_FORM,
-                help="Stop before this offset, or before the first record of this time. [default: the end of the log "
-                "when the command starts]",
-            ),
-            click.option("--count", type=click.IntRange(min=1), help="Stop after this number of records in total."),
-            click.option("--follow", is_flag=True, help="Do not stop at the end of the logs: wait for more records."),
-            click.option(
-                "--partition",
-                "indexes",
-                type=click.IntRange(min=0),
-                multiple=True,
-                help="Read only this partition of each topic. Repeatable.",
-            ),
-            click.option(
-                "--group",
-                shell_complete=group_names,
-                help="Read as a member of this group, and commit the offsets of the records.",
-            ),
-            click.option("--uncommitted", is_flag=True, help="Read also records of open and aborted transactions."),
-        )
-    ):
-        command = option(command)
-    return command
+read_options = together(
+    click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names),
+    click.option(
+        "--from",
+        "start",
+        type=start_point,
+        metavar=START_FORM,
+        help="Begin there in each partition; -N stands for the last N offsets. [default: beginning, or with "
+        "--group the committed offset if there is one]",
+    ),
+    click.option(
+        "--to",
+        "stop",
+        type=stop_point,
+        metavar=END_FORM,
+        help="Stop before this offset, or before the first record of this time. [default: the end of the log "
+        "when the command starts]",
+    ),
+    click.option("--count", type=click.IntRange(min=1), help="Stop after this number of records in total."),
+    click.option("--follow", is_flag=True, help="Do not stop at the end of the logs: wait for more records."),
+    click.option(
+        "--partition",
+        "indexes",
+        type=click.IntRange(min=0),
+        multiple=True,
+        help="Read only this partition of each topic. Repeatable.",
+    ),
+    click.option(
+        "--group",
+        shell_complete=group_names,
+        help="Read as a member of this group, and commit the offsets of the records.",
+    ),
+    click.option("--uncommitted", is_flag=True, help="Read also records of open and aborted transactions."),
+)
+"""The options of a plan, which `read_plan` gets."""
 
 
 def read_plan(
@@ -99,7 +94,7 @@ def read_plan(
     names = list(dict.fromkeys(topics))
     given: dict[str, Any] = {
         "bootstrap_servers": named(bootstrap),
-        "client_id": "pykbroker-cli",
+        "client_id": CLIENT_ID,
         "isolation_level": "read_uncommitted" if uncommitted else "read_committed",
         "auto_offset_reset": "latest" if group is not None and start == END else "earliest",
         "allow_auto_create_topics": False,

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from pykbroker.cli.parameters import TOPIC_FORM, address, config, descriptor, named_address, topic
+from pykbroker.cli.parameters import TOPIC_FORM, address, descriptor, named_address, set_option, topic
 from pykbroker.core.address import Address
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.processes.pipe import PIPE_OPTION
@@ -68,14 +68,7 @@ LOG_FORMATS = ("text", "json")
     multiple=True,
     help="Create this topic unless it exists. Repeatable.",
 )
-@click.option(
-    "--set",
-    "configs",
-    type=config,
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Set a broker config by its Kafka name. Repeatable.",
-)
+@set_option("Set a broker config by its Kafka name.")
 @click.option(
     "--config",
     "file",

@@ -9,7 +9,7 @@ import click
 
 from pykbroker.cli.ask import ask, asking, bootstrap_option, refuse
 from pykbroker.cli.completion import topic_names
-from pykbroker.cli.parameters import TOPIC_FORM, config, topic
+from pykbroker.cli.parameters import TOPIC_FORM, set_option, topic
 from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.cli.topics.elect import elect
 from pykbroker.cli.topics.offsets import offsets, trim
@@ -44,14 +44,7 @@ async def list_topics(admin: Admin, as_json: bool) -> None:
 @click.option(
     "--replicas", type=click.IntRange(1, REPLICAS_MAX), help="[default: the broker's default.replication.factor]"
 )
-@click.option(
-    "--set",
-    "configs",
-    type=config,
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="A topic config by its Kafka name. Repeatable.",
-)
+@set_option("A topic config by its Kafka name.")
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists; it stays as it is.")
 @bootstrap_option
 def create(
