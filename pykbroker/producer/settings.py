@@ -23,11 +23,12 @@ from pykbroker.core.producer.accumulator import BatchSettings, large_batch_bytes
 from pykbroker.core.producer.sender import SendSettings
 from pykbroker.producer.interceptors import PRODUCER_METHODS
 from wire.records.compression import LEVEL_DEFAULT, LEVELS, Codec
+from wire.sentinels import ACKS_ALL
 
 INT64_MAX = (1 << 63) - 1
 IN_FLIGHT_MAX = 5
 """The requests in flight up to which an idempotent producer keeps the order of retries."""
-ACKS = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
+ACKS = {"all": ACKS_ALL, "-1": ACKS_ALL, -1: ACKS_ALL, "0": 0, 0: 0, "1": 1, 1: 1}
 CODECS = {None: Codec.NONE, "none": Codec.NONE} | {codec.name.lower(): codec for codec in Codec}
 
 log = logging.getLogger("pykbroker.producer")
@@ -61,7 +62,7 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
     @property
     def acks_number(self) -> int:
         """Return the acks of a Produce request: -1 for all replicas in sync, 1 for the leader, 0 for none."""
-        return -1 if self.acks is None else ACKS[self.acks]
+        return ACKS_ALL if self.acks is None else ACKS[self.acks]
 
     @property
     def is_idempotent(self) -> bool:
@@ -86,7 +87,7 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
     @property
     def _conflict(self) -> str | None:
         """Return the setting that rules out idempotence, if there is one."""
-        if self.acks is not None and self.acks_number != -1:
+        if self.acks is not None and self.acks_number != ACKS_ALL:
             return f"acks={self.acks}"
         if self.retries == 0:
             return "retries=0"

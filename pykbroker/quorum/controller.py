@@ -33,6 +33,7 @@ from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.elect_leaders import ElectLeadersRequest
+from wire.sentinels import NO_BROKER_EPOCH
 
 Rsp = TypeVar("Rsp", bound=Response)
 
@@ -106,7 +107,7 @@ class Controller:
         self._driver, self._wall_ms = driver, wall_ms
         self.images, self.snapshotter, self._fetches, self.voter = images, snapshotter, fetches, voter
         self.applies = False
-        self.broker_epoch: Callable[[], int] = lambda: -1
+        self.broker_epoch: Callable[[], int] = lambda: NO_BROKER_EPOCH
         self.applied = AppliedOffsets(self._other_brokers)
         log = ControllerLog(driver, images, snapshotter)
         self._shell: MachineShell[Record] = MachineShell(log, RULES, wall_ms, turns, trio.Lock())

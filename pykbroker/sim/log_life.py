@@ -22,6 +22,7 @@ from pykbroker.storage.log.log import Log
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
 from wire.records.control import transaction_marker
+from wire.sentinels import NO_OFFSET, NO_PRODUCER_ID
 
 VALUE_BYTES = (1, 30, 100, 200, 500, 600, 1400)
 LIVES_PER_SECOND_CRASH = 8
@@ -38,7 +39,7 @@ class LogWriter:
     sequence: int = 0
     in_transaction: bool = False
     last: bytes = b""
-    last_offset: int = -1
+    last_offset: int = NO_OFFSET
 
 
 class LogLife:
@@ -50,7 +51,7 @@ class LogLife:
         self._disk, self._dice = SimDisk(self.recording.volume), Random(f"log {seed}")
         first_id = self._dice.randrange(1 << 40)
         self._writers = [
-            LogWriter(-1),
+            LogWriter(NO_PRODUCER_ID),
             LogWriter(first_id),
             LogWriter(first_id + 1),
             LogWriter(first_id + 2, transactional=True),

@@ -15,14 +15,15 @@ from pykbroker.sim.producer import UNDECIDED, UNDECIDED_WHEN_REPLICATED, SimProd
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from wire.sentinels import ACKS_ALL
 
 TOPICS = {"rolls": 3, "plain": 1}
 PLACES: tuple[Place, ...] = tuple((topic, index) for topic, count in TOPICS.items() for index in range(count))
 SEGMENT_BYTES = 30_000
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
+KINDS_OF_PRODUCER = ((True, ACKS_ALL), (True, ACKS_ALL), (False, 1), (False, 0))
 """The pairs of (whether the producer is idempotent, its acks)."""
-REPLICATED_KINDS = ((True, -1), (True, -1), (True, -1), (False, -1))
+REPLICATED_KINDS = (*[(True, ACKS_ALL)] * 3, (False, ACKS_ALL))
 """The kinds of producers of replicated partitions: a new leader may lack what is acknowledged with fewer acks."""
 
 SPREAD_S = 0.03

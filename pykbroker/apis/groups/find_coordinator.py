@@ -28,6 +28,7 @@ from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from wire.sentinels import NO_LEADER
 
 GROUP, TRANSACTION = 0, 1
 KEYS_VERSION_FIRST = 4
@@ -101,7 +102,7 @@ class FindCoordinator(Handler, msgspec.Struct, frozen=True):
             return _refused(key, refusal)
         topic = self.topics.get(key_type)
         made = None if topic is None else self.image().topics.by_name.get(topic.name)
-        leader = -1 if made is None else made.partitions[partition_of(key, len(made.partitions))].leader
+        leader = NO_LEADER if made is None else made.partitions[partition_of(key, len(made.partitions))].leader
         endpoint = self.endpoints.of(leader, context.session)
         if endpoint is None:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -41,6 +41,7 @@ from wire.sentinels import (
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
+    NO_TIMESTAMP,
 )
 
 FIRST_VERSION = {
@@ -159,10 +160,10 @@ class _LookUp:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if timestamp == LATEST_TIMESTAMP:
             self._require_latest(partition)
-            self._found((-1, upper, partition.leader_epoch))
+            self._found((NO_TIMESTAMP, upper, partition.leader_epoch))
         elif timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             start_offset = log.log_start_offset
-            self._found((-1, start_offset, log.epochs.epoch_of(start_offset)))
+            self._found((NO_TIMESTAMP, start_offset, log.epochs.epoch_of(start_offset)))
         elif timestamp == MAX_TIMESTAMP or timestamp >= 0:
             found = by_timestamp(partition, log, timestamp, upper)
             if found is None:

@@ -23,6 +23,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.records.column_reader import read_columns
+from wire.sentinels import NO_LEADER, NO_LEADER_EPOCH
 
 _HINTED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 
@@ -162,6 +163,6 @@ def _leaders(parts: list[FetchPart]) -> dict[TopicPartition, PartitionLeader]:
         part.partition: PartitionLeader(hint.leader_id, hint.leader_epoch)
         for part in parts
         if part.data.error_code in _HINTED
-        and (hint := part.data.current_leader).leader_id != -1
-        and hint.leader_epoch != -1
+        and (hint := part.data.current_leader).leader_id != NO_LEADER
+        and hint.leader_epoch != NO_LEADER_EPOCH
     }

@@ -19,7 +19,7 @@ from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages import offset_commit as plain
 from wire.messages import txn_offset_commit as txn
-from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 from wire.stored.group_offsets import OffsetCommitKey, OffsetCommitValue
 
 GROUP_ID_NOT_FOUND_VERSION_FIRST = 9
@@ -51,7 +51,7 @@ def commit(shard: Shard, client_request: ClientRequest, token: Token, step: Step
         if member is not None and group.state in (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
             expect(shard, group, member.id, member.session_timeout_ms, step)
     retention_ms = request.retention_time_ms
-    expire_ms = -1 if retention_ms == NO_RETENTION else min(step.wall_ms + retention_ms, TIME_MS_MAX)
+    expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else min(step.wall_ms + retention_ms, TIME_MS_MAX)
     response = plain.OffsetCommitResponse()
     for topic in request.topics:
         answers = []

@@ -12,7 +12,7 @@ import msgspec
 
 from wire.declare import NIL
 from wire.records.record import RecordCursor
-from wire.sentinels import NO_LEADER_EPOCH, NO_TIMESTAMP
+from wire.sentinels import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP
 from wire.stored.group_offsets import LegacyOffsetCommitValue, OffsetCommitValue
 from wire.stored.offset_run import OffsetRun, read_offset_run
 
@@ -29,7 +29,7 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
     commit_ms: int
     expire_ms: int = NO_TIMESTAMP
     topic_id: bytes = NIL
-    record_offset: int = -1
+    record_offset: int = NO_OFFSET
 
     @classmethod
     def of(cls, value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int) -> Committed:

@@ -24,7 +24,7 @@ from pykbroker.core.log.verification import Verification, Verifications
 from pykbroker.core.producer_epoch import EPOCH_MAX
 from pykbroker.core.sequence_numbers import SEQUENCE_MASK
 from wire.error_codes import ErrorCode
-from wire.sentinels import NO_SEQUENCE
+from wire.sentinels import NO_OFFSET, NO_SEQUENCE
 
 BATCHES_REMEMBERED = 5
 TRANSACTION_VERSION_2 = 2
@@ -322,7 +322,7 @@ class Producers:
             producer.batches.clear()
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
-        producer.txn_first_offset = -1
+        producer.txn_first_offset = NO_OFFSET
         # A verification that waits for the transaction of epoch e must not survive the end of that transaction: its
         # batch would open a transaction that no marker ends. From version 2 on that end has a later epoch than e, and a
         # marker of epoch e ends the previous transaction, whose client has begun the next one meanwhile. Up to version

@@ -16,7 +16,7 @@ from wire.records.columns import encode_records
 from wire.records.compression import Codec
 from wire.records.record import Headers, records
 from wire.records.zigzag import varint
-from wire.sentinels import NO_TIMESTAMP
+from wire.sentinels import NO_LEADER_EPOCH, NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 
 RECORDS_MAX = 1 << 20
 """The maximum number of records in a batch: their offset deltas take at most three bytes."""
@@ -35,9 +35,9 @@ CONTENT_BYTES_MAX = 1 << 31
 class BatchState(NamedTuple):
     """The producer id, epoch and first sequence number of a batch, and whether a transaction includes the batch."""
 
-    producer_id: int = -1
-    epoch: int = -1
-    base_sequence: int = -1
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
     transactional: bool = False
 
 
@@ -47,7 +47,7 @@ class BatchOutcome(NamedTuple):
     `record_errors` has the errors of single records, by index. The other records of such a batch fail with `error`.
     """
 
-    base_offset: int = -1
+    base_offset: int = NO_OFFSET
     append_time_ms: int = NO_TIMESTAMP
     error: Exception | None = None
     record_errors: Mapping[int, Exception] = {}
@@ -103,7 +103,7 @@ class ProducerBatch:
         self.attempts = 0
         self.retry_at_ms = 0.0
         """The time before which the batch is not sent again, unless its partition gets another leader."""
-        self.leader_epoch = -1
+        self.leader_epoch = NO_LEADER_EPOCH
         """The leader epoch of the partition at the last attempt."""
         self.is_closed = False
         self.loop: object = None
@@ -360,7 +360,7 @@ class ProducerBatch:
         timestamp = outcome.append_time_ms
         if timestamp == NO_TIMESTAMP:
             timestamp = self._runs[bisect_right(self._runs, index, key=lambda run: run[1]) - 1][0]
-        return RecordResult(-1 if outcome.base_offset < 0 else outcome.base_offset + index, timestamp)
+        return RecordResult(NO_OFFSET if outcome.base_offset < 0 else outcome.base_offset + index, timestamp)
 
     def offsets(self, index: int, count: int) -> tuple[Sequence[int], dict[int, Exception]]:
         """Return the offsets of `count` records from `index` on, and the errors of those that failed.

@@ -29,6 +29,7 @@ from pykbroker.core.producer.produce_call import ProduceCall, TopicIdOf
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse, ProduceResponse
+from wire.sentinels import ACKS_ALL, NO_OFFSET
 
 PERHAPS_WRITTEN = frozenset(
     {
@@ -50,7 +51,7 @@ OTHER_RECORD = "the record was not written, because its batch has invalid record
 class SendSettings(msgspec.Struct, frozen=True):
     """The settings of sending, with Kafka's defaults. Sizes are in bytes, times in ms."""
 
-    acks: int = -1
+    acks: int = ACKS_ALL
     request_bytes_max: int = 1 << 20
     retries: int = 0x7FFF_FFFF
     retry_backoff_ms: float = 100
@@ -186,7 +187,7 @@ class Sender:
             self._sequencer.succeeded(batch, answer)
         self.counters.record_send += batch.count
         self.counters.bytes_sent += batch.encoded_bytes
-        offset = -1 if code else answer.base_offset  # the offset of a duplicate is unknown
+        offset = NO_OFFSET if code else answer.base_offset  # the offset of a duplicate is unknown
         self.accumulator.incomplete.settle(batch, BatchOutcome(offset, answer.log_append_time_ms))
 
     def _may_split(self, batch: ProducerBatch) -> bool:

@@ -27,7 +27,7 @@ from pykbroker.core.sequence_numbers import HALF_OF_SEQUENCES, SEQUENCE_MASK, is
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse
-from wire.sentinels import NO_OFFSET, NO_PRODUCER_EPOCH
+from wire.sentinels import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 NOT_WRITTEN = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """The errors after which neither a batch nor any later one of its partition is in the log, whatever came before."""
@@ -38,7 +38,7 @@ IN_FLIGHT_BATCHES_MAX = 5
 class ProducerIdentity(NamedTuple):
     """A producer id and its epoch. Both are -1 before a broker has assigned them."""
 
-    producer_id: int = -1
+    producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
 
     @property

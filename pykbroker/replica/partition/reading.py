@@ -23,6 +23,7 @@ from pykbroker.world import portions
 from pykbroker.world.disk import NotCached
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
+from wire.sentinels import NO_OFFSET
 
 AT_ONCE_MAX = 16
 """The number of partitions that are read before other tasks may run."""
@@ -228,4 +229,4 @@ def diverges(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
 
 def failed(asked: FetchPartition, code: ErrorCode) -> PartitionData:
     """Return the response for a partition that failed, with all offsets -1."""
-    return PartitionData(asked.partition, code, -1, aborted_transactions=None, records=b"")
+    return PartitionData(asked.partition, code, NO_OFFSET, aborted_transactions=None, records=b"")

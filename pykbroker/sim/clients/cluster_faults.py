@@ -15,6 +15,7 @@ from pykbroker.sim.scripted.connection import Dropped, NoAnswer
 from pykbroker.sim.scripted.node import ScriptedNode
 from wire.api import ApiKey
 from wire.header import RequestHeader
+from wire.sentinels import NO_LEADER
 
 FATED = 0.3
 """The chance of a request to be affected while its node is."""
@@ -146,7 +147,7 @@ class ClusterFaults:
     async def take_leader(self) -> None:
         """Leave a partition without a leader."""
         partition = self._partition()
-        self._stage.state.move_leader(partition, -1)
+        self._stage.state.move_leader(partition, NO_LEADER)
         await self._pace.wait_during()
         self._stage.state.move_leader(partition, self._node_id())
 

@@ -13,6 +13,7 @@ from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CONTROLLER_ID
 from pykbroker.sim.history import Place
 from pykbroker.storage.files.partition_directory import STRAY
+from wire.sentinels import NO_LEADER, NO_OFFSET
 
 READY_S_MAX = 20.0
 """The time in seconds in which all ISRs must be full before the disk fills up. The judge is silent otherwise."""
@@ -75,7 +76,7 @@ class FullDisk:
     def _leaders(self) -> set[int]:
         """Return the brokers without the controller's that lead a partition."""
         placed = [self._cluster.placed(place) for place in self._places]
-        return {one.leader for one in placed if one is not None} - {CONTROLLER_ID, -1}
+        return {one.leader for one in placed if one is not None} - {CONTROLLER_ID, NO_LEADER}
 
     def _can_do_without(self, node_id: int, place: Place) -> bool:
         """Whether enough replicas of a partition are on other brokers for it to take writes."""
@@ -90,4 +91,4 @@ class FullDisk:
         """Return the high watermark of a partition on the leader that the metadata names, -1 without a leader."""
         placed = self._cluster.placed(place)
         replica = None if placed is None else self._cluster.replica(placed.leader, place)
-        return replica.high_watermark if replica is not None and replica.is_leader else -1
+        return replica.high_watermark if replica is not None and replica.is_leader else NO_OFFSET

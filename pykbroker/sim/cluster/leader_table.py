@@ -11,7 +11,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.metadata import MetadataResponse
 from wire.messages.produce import ProduceResponse
-from wire.sentinels import NO_LEADER
+from wire.sentinels import NO_LEADER, NO_LEADER_EPOCH
 
 STALE = frozenset(
     {
@@ -51,7 +51,7 @@ class LeaderTable:
         """Name the known leader epoch of each partition, so that a former leader does not answer from an old log."""
         for topic in request.topics:
             for partition in topic.partitions:
-                known = self._leaders.get((topic.topic, partition.partition), (-1, NO_LEADER))
+                known = self._leaders.get((topic.topic, partition.partition), (NO_LEADER_EPOCH, NO_LEADER))
                 partition.current_leader_epoch = known[0]
 
     def note_metadata(self, answer: MetadataResponse) -> None:
@@ -84,7 +84,7 @@ class LeaderTable:
 
     def _note(self, place: Place, epoch: int, leader: int) -> bool:
         """Take a leader unless its epoch is older than the known one. Return whether the table changed."""
-        known = self._leaders.get(place, (-1, NO_LEADER))
+        known = self._leaders.get(place, (NO_LEADER_EPOCH, NO_LEADER))
         if epoch < known[0] or (epoch, leader) == known:
             return False
         self._leaders[place] = (epoch, leader)

@@ -10,6 +10,7 @@ from pykbroker.sim.cluster.deletions import Deletions
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.history import Place
+from wire.sentinels import NO_LEADER
 
 APPEND_S_MAX, FILL_S_MAX, APART_S_MAX = 3.0, 20.0, 0.5
 """The longest times in seconds to wait for new records and for a full ISR, and between the kills of two brokers."""
@@ -67,7 +68,7 @@ class LogStartFaults:
             for place in self._deletions.places
             if (placed := self._cluster.placed(place)) is not None
             and node_id in placed.isr
-            and placed.leader not in (node_id, -1)
+            and placed.leader not in (node_id, NO_LEADER)
         ]
         return self._dice.choice(found) if found else None
 

@@ -21,6 +21,7 @@ from wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from wire.sentinels import NO_NODE, NO_OFFSET
 
 if TYPE_CHECKING:
     from pykbroker.sim.scripted.node import ScriptedNode
@@ -78,7 +79,7 @@ def _fetch_partition(
         log = log_of(node, partition, wanted.topic_id, asked.current_leader_epoch, follower=bool(rack))
         leader, preferred = node.state.leader_and_epoch(partition)[0], node.state.preferred_replica(partition, rack)
         place = (log.end_offset, log.last_stable_offset, log.start_offset)
-        if leader == node.node_id and preferred not in (-1, node.node_id):
+        if leader == node.node_id and preferred not in (NO_NODE, node.node_id):
             return PartitionData(asked.partition, 0, *place, preferred_read_replica=preferred)
         if asked.last_fetched_epoch >= 0:
             end = log.end_of_epoch(asked.last_fetched_epoch)
@@ -99,4 +100,4 @@ def _fetch_partition(
         current = LeaderIdAndEpoch()
         if error.code in HINTED:
             current = LeaderIdAndEpoch(*node.state.leader_and_epoch(partition))
-        return PartitionData(asked.partition, error.code, -1, current_leader=current)
+        return PartitionData(asked.partition, error.code, NO_OFFSET, current_leader=current)

@@ -17,6 +17,7 @@ from wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from wire.sentinels import NO_OFFSET
 
 if TYPE_CHECKING:
     from pykbroker.sim.scripted.node import ScriptedNode
@@ -62,5 +63,5 @@ def _produce(
         if error.code in HINTED:
             leader = LeaderIdAndEpoch(*node.state.leader_and_epoch(partition))
         message = error.message
-        return PartitionProduceResponse(data.index, error.code, -1, error_message=message, current_leader=leader)
+        return PartitionProduceResponse(data.index, error.code, NO_OFFSET, error_message=message, current_leader=leader)
     return PartitionProduceResponse(data.index, 0, base_offset, log_start_offset=log.start_offset)

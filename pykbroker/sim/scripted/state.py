@@ -18,7 +18,7 @@ from wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wire.sentinels import NO_LEADER
+from wire.sentinels import NO_LEADER, NO_LEADER_EPOCH, NO_NODE
 
 
 class ScriptedPartition(msgspec.Struct):
@@ -94,7 +94,7 @@ class ScriptedState:
     def leader_and_epoch(self, partition: TopicPartition | None) -> tuple[int, int]:
         """Return the leader and the leader epoch of a partition, or -1 for both if it does not exist."""
         found = None if partition is None else self.partition(partition)
-        return (NO_LEADER, -1) if found is None else (found.leader, found.leader_epoch)
+        return (NO_LEADER, NO_LEADER_EPOCH) if found is None else (found.leader, found.leader_epoch)
 
     def leader_epoch(self, partition: TopicPartition | None) -> int:
         """Return the leader epoch of a partition, or -1 if it does not exist."""
@@ -103,7 +103,7 @@ class ScriptedState:
     def preferred_replica(self, partition: TopicPartition | None, rack: str) -> int:
         """Return a replica in this rack, or -1 if there is none (KIP-392)."""
         found = None if partition is None else self.partition(partition)
-        return next((each for each in found.replicas if self.racks.get(each) == rack), -1) if found else -1
+        return next((each for each in found.replicas if self.racks.get(each) == rack), NO_NODE) if found else NO_NODE
 
     def recreate_topic(self, name: str) -> ScriptedTopic:
         """Delete a topic with its records, and create it again with the same number of partitions."""
@@ -127,7 +127,7 @@ class ScriptedState:
         """Return the coordinator of a group or a transactional id, as FindCoordinator answers."""
         node_id = self.coordinators.get((key_type, key), min(self.addresses))
         if node_id not in self.addresses:
-            return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return Coordinator(key, NO_NODE, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return Coordinator(key, node_id, *self.addresses[node_id])
 
     def copy(self) -> ScriptedState:

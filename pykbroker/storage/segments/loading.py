@@ -18,6 +18,7 @@ from pykbroker.storage.segments.indexes import CorruptIndex, OffsetIndex, TimeIn
 from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name
 from pykbroker.storage.segments.walk import RELATIVE_OFFSET_MAX, Walk
 from pykbroker.world.disk import Disk, File
+from wire.sentinels import NO_OFFSET, NO_TIMESTAMP
 
 T = TypeVar("T")
 
@@ -118,7 +119,7 @@ def _last_batch(file: File, index: OffsetIndex, times: TimeIndex) -> tuple[int, 
     first_timestamp = headers.max_timestamp
     last_offset, position = index.entry(-1)
     _, size, last_offset_there = headers.at(position)
-    youngest, of_offset = times.entry(-1) if times else (-1, -1)
+    youngest, of_offset = times.entry(-1) if times else (NO_TIMESTAMP, NO_OFFSET)
     if last_offset_there != last_offset or headers.max_timestamp > youngest:
         raise CorruptIndex(f"the batch at byte {position} contradicts the indexes")
     if times:

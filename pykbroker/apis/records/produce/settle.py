@@ -22,6 +22,7 @@ from wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from wire.sentinels import NO_LEADER_EPOCH, NO_OFFSET
 
 LEADER_VERSION_FIRST = 10
 Failure = tuple[str, PartitionProduceResponse]
@@ -37,7 +38,7 @@ class Unsettled(msgspec.Struct):
     partition: Partition
     result: PartitionProduceResponse
     offset: int = 0
-    leader_epoch: int = -1
+    leader_epoch: int = NO_LEADER_EPOCH
 
     async def commit(self) -> None:
         """Wait until the high watermark reaches `offset`."""
@@ -121,7 +122,7 @@ def refusal(request: ProduceRequest, error: ApiError) -> Response:
 
 def refused(result: PartitionProduceResponse, error: ApiError, partition: Partition) -> PartitionProduceResponse:
     """Fill in the result of a refused batch, with the record errors in Kafka's wording."""
-    result.error_code, result.base_offset, result.error_message = error.code, -1, error.message
+    result.error_code, result.base_offset, result.error_message = error.code, NO_OFFSET, error.message
     if isinstance(error, KeysRequired) and partition.log is not None:
         message = (
             f"Compacted topic cannot accept message without key in topic partition {partition.topic}-{partition.index}"
@@ -138,4 +139,4 @@ def refused(result: PartitionProduceResponse, error: ApiError, partition: Partit
 
 def failed(index: int, error: ApiError) -> PartitionProduceResponse:
     """Return an error result; its offsets are -1."""
-    return PartitionProduceResponse(index, error.code, -1, error_message=error.message)
+    return PartitionProduceResponse(index, error.code, NO_OFFSET, error_message=error.message)
