@@ -11,7 +11,7 @@ from pykbroker.console.metrics import broker_metrics
 from pykbroker.console.observer import Observer
 from pykbroker.console.replication import replication_families
 from pykbroker.console.resources import process_text, resource_families
-from pykbroker.console.text import Family, family_text, labels, metric_text, portions
+from pykbroker.console.text import Family, family_text, gauge, labels, portions
 from pykbroker.console.topics import group_families, topic_families
 from pykbroker.core.version import VERSION
 from pykbroker.world.system_off_loop import SystemOffLoop
@@ -29,15 +29,15 @@ async def exposition(observer: Observer) -> list[bytes]:
     duty = found.controller.duty
     topics = await observer.topics(with_leaderless=duty is not None and duty.offline_partitions > 0)
     process = await SystemOffLoop()(process_text)
-    texts = chain([process], map(metric_text, broker_metrics(found)))
     families = chain(
+        broker_metrics(found),
         broker_families(found),
         resource_families(found),
         replication_families(found.replicas, found.controller),
         topic_families(topics),
         group_families(await observer.groups()),
     )
-    return await observer.in_slices(portions(chain(texts, chain.from_iterable(map(family_text, families)))))
+    return await observer.in_slices(portions(chain([process], chain.from_iterable(map(family_text, families)))))
 
 
 def broker_families(found: BrokerStatistics) -> Iterator[Family]:
@@ -55,7 +55,7 @@ def broker_families(found: BrokerStatistics) -> Iterator[Family]:
         [(labels(version=VERSION), 1)],
     )
     alive = found.controller.brokers - found.controller.fenced_brokers
-    yield Family("kafka_brokers", "gauge", "Brokers that are registered and not fenced", [("", alive)])
+    yield gauge("kafka_brokers", "Brokers that are registered and not fenced", alive)
     yield Family(
         "kafka_broker_info",
         "gauge",

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from pykbroker.console.text import Family, labels
 
 if TYPE_CHECKING:
     from pykbroker.broker import BrokerStatistics
     from pykbroker.server.metrics import RouteStatistics
+    from pykbroker.storage.directory.statistics import DirectoryStatistics
 
 NS = 1e-9
 BUCKET_NS_FIRST = 1024
@@ -22,7 +23,7 @@ BUCKETS_SHOWN = range(0, 25, 2)
 """The exponents of the histogram buckets, from 1 us to 17 s. Each bucket is four times as long as the previous one."""
 
 
-def broker_metrics(found: BrokerStatistics) -> Iterator[Metric]:
+def broker_metrics(found: BrokerStatistics) -> Iterator[Family]:
     """Yield all metric families of the broker."""
     yield from requests(found.server.requests)
     yield from connections(found)
@@ -30,10 +31,9 @@ def broker_metrics(found: BrokerStatistics) -> Iterator[Metric]:
     yield from upkeep(found)
 
 
-def requests(routes: Iterable[RouteStatistics]) -> Iterator[Metric]:
+def requests(routes: Iterable[RouteStatistics]) -> Iterator[Family]:
     """Yield metrics of requests by API and version, and durations by API."""
     routes = list(routes)
-    labels = ["api", "version"]
     counted: list[tuple[str, str, Callable[[RouteStatistics], float]]] = [
         ("requests", "Requests that were answered", lambda route: route.count),
         ("request_errors", "Requests that failed as a whole with one error code", lambda route: route.errors),
@@ -57,28 +57,28 @@ def requests(routes: Iterable[RouteStatistics]) -> Iterator[Metric]:
         ),
     ]
     for name, documentation, value in counted:
-        family = CounterMetricFamily(f"pykbroker_{name}", documentation, labels=labels)
-        for route in routes:
-            family.add_metric([route.key.name, str(route.version)], value(route))
-        yield family
+        rows = [(labels(api=route.key.name, version=route.version), float(value(route))) for route in routes]
+        yield Family(f"pykbroker_{name}_total", "counter", documentation, rows)
     yield durations(routes)
 
 
-def durations(routes: Iterable[RouteStatistics]) -> HistogramMetricFamily:
+def durations(routes: Iterable[RouteStatistics]) -> Family:
     """Return the histogram of request durations by API. All versions of an API are counted together."""
-    family = HistogramMetricFamily(
-        "pykbroker_request_seconds", "Seconds from the arrival of a request to its response", labels=["api"]
-    )
+    samples: list[tuple[str, float]] = []
     for key, versions in groupby(routes, lambda route: route.key):
         alike = list(versions)
         counts = [sum(column) for column in zip(*(route.histogram for route in alike), strict=True)]
-        buckets = [(str((BUCKET_NS_FIRST << at) * NS), float(sum(counts[: at + 1]))) for at in BUCKETS_SHOWN]
+        limits = {str((BUCKET_NS_FIRST << at) * NS): float(sum(counts[: at + 1])) for at in BUCKETS_SHOWN}
+        limits["+Inf"] = float(sum(counts))
+        samples += [(f"_bucket{labels(api=key.name, le=limit)}", count) for limit, count in limits.items()]
+        samples.append((f"_count{labels(api=key.name)}", limits["+Inf"]))
         total = sum(route.local_ns + route.remote_ns for route in alike) * NS
-        family.add_metric([key.name], [*buckets, ("+Inf", float(sum(counts)))], total)
-    return family
+        samples.append((f"_sum{labels(api=key.name)}", total))
+    documentation = "Seconds from the arrival of a request to its response"
+    return Family("pykbroker_request_seconds", "histogram", documentation, samples)
 
 
-def connections(found: BrokerStatistics) -> Iterator[Metric]:
+def connections(found: BrokerStatistics) -> Iterator[Family]:
     """Yield metrics of connections, of buffered requests and responses, and of the event loop."""
     server, sessions, net = found.server, found.fetch_sessions, found.net
     yield gauge("connections_owed", "Connections whose clients do not read their responses", server.connections_unsent)
@@ -99,12 +99,12 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
         "Connections that were refused because their address reached max.connections.per.ip",
         server.connections_refused,
     )
-    closed = CounterMetricFamily(
-        "pykbroker_connections_closed", "Connections that were closed, by reason", labels=["reason"]
+    yield Family(
+        "pykbroker_connections_closed_total",
+        "counter",
+        "Connections that were closed, by reason",
+        [(labels(reason=ending.name.lower()), float(count)) for ending, count in server.connections_closed.items()],
     )
-    for ending, count in server.connections_closed.items():
-        closed.add_metric([ending.name.lower()], count)
-    yield closed
     yield counter(
         "accept_waits",
         "Pauses in accepting connections because of a limit or a lack of file descriptors",
@@ -128,25 +128,22 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     )
 
 
-def logs(found: BrokerStatistics) -> Iterator[Metric]:
+def logs(found: BrokerStatistics) -> Iterator[Family]:
     """Yield metrics of each log directory."""
-    labels = ["directory"]
-    families: tuple[GaugeMetricFamily | CounterMetricFamily, ...] = (
-        GaugeMetricFamily("pykbroker_logs", "Open logs", labels=labels),
-        GaugeMetricFamily("pykbroker_log_segments", "Segments of open logs", labels=labels),
-        GaugeMetricFamily("pykbroker_log_bytes", "Bytes of record batches on disk", labels=labels),
-        CounterMetricFamily("pykbroker_log_appended_bytes", "Bytes of record batches appended", labels=labels),
-        CounterMetricFamily("pykbroker_log_read_bytes", "Bytes of record batches read", labels=labels),
-        CounterMetricFamily("pykbroker_log_flushes", "Flushes of logs to disk", labels=labels),
+    figures: tuple[tuple[str, str, str, Callable[[DirectoryStatistics], int]], ...] = (
+        ("logs", "gauge", "Open logs", lambda one: one.logs),
+        ("log_segments", "gauge", "Segments of open logs", lambda one: one.segments),
+        ("log_bytes", "gauge", "Bytes of record batches on disk", lambda one: one.size),
+        ("log_appended_bytes_total", "counter", "Bytes of record batches appended", lambda one: one.bytes_in),
+        ("log_read_bytes_total", "counter", "Bytes of record batches read", lambda one: one.bytes_out),
+        ("log_flushes_total", "counter", "Flushes of logs to disk", lambda one: one.flushes),
     )
-    for one in found.directories:
-        values = (one.logs, one.segments, one.size, one.bytes_in, one.bytes_out, one.flushes)
-        for family, value in zip(families, values, strict=True):
-            family.add_metric([one.path], value)
-    yield from families
+    for name, kind, documentation, value in figures:
+        samples = [(labels(directory=one.path), float(value(one))) for one in found.directories]
+        yield Family(f"pykbroker_{name}", kind, documentation, samples)
 
 
-def upkeep(found: BrokerStatistics) -> Iterator[Metric]:
+def upkeep(found: BrokerStatistics) -> Iterator[Family]:
     """Yield metrics of scrub passes and of changes of the metadata."""
     yield counter("scrub_passes", "Completed scrub passes over all logs", found.scrub.passes)
     yield counter("scrub_bytes", "Bytes that scrub passes read", found.scrub.bytes_read)
@@ -159,11 +156,11 @@ def upkeep(found: BrokerStatistics) -> Iterator[Metric]:
     yield gauge("metadata_changes_waiting", "Metadata changes that are not committed yet", found.controller.waiting)
 
 
-def gauge(name: str, documentation: str, value: float) -> Metric:
+def gauge(name: str, documentation: str, value: float) -> Family:
     """Return a gauge."""
-    return GaugeMetricFamily(f"pykbroker_{name}", documentation, value)
+    return Family(f"pykbroker_{name}", "gauge", documentation, [("", float(value))])
 
 
-def counter(name: str, documentation: str, value: float) -> Metric:
+def counter(name: str, documentation: str, value: float) -> Family:
     """Return a counter."""
-    return CounterMetricFamily(f"pykbroker_{name}", documentation, value)
+    return Family(f"pykbroker_{name}_total", "counter", documentation, [("", float(value))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from pykbroker.console.text import Family, labels
+from pykbroker.console.text import Family, gauge, labels
 
 if TYPE_CHECKING:
     from pykbroker.quorum.statistics import ControllerStatistics
@@ -111,22 +111,21 @@ def replication_families(replicas: ReplicaStatistics, controller: ControllerStat
         [(labels(clientId="Replica"), replicas.max_lag)],
     )
     for name, documentation, value_of in METADATA:
-        yield Family(name, "gauge", documentation, [("", value_of(controller))])
+        yield gauge(name, documentation, value_of(controller))
     yield Family(
         "kafka_server_raftmetrics_current_state",
         "gauge",
         "The constant 1, with the role of this node for the metadata log: leader or observer",
         [(labels(current_state="observer" if controller.duty is None else "leader"), 1)],
     )
-    yield Family(
+    yield gauge(
         "kafka_controller_kafkacontroller_activecontrollercount",
-        "gauge",
         "1 on the active controller, 0 on other nodes",
-        [("", int(controller.duty is not None))],
+        int(controller.duty is not None),
     )
     if controller.duty is not None:
         for name, documentation, count in DUTIES:
-            yield Family(f"kafka_controller_kafkacontroller_{name}", "gauge", documentation, [("", count(controller))])
+            yield gauge(f"kafka_controller_kafkacontroller_{name}", documentation, count(controller))
         yield Family(
             "kafka_controller_controllerstats_uncleanleaderelections_total",
             "counter",

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from prometheus_client.metrics_core import Metric
-
 from pykbroker.core.steps import Steps
 
 LINES_A_STEP = 64
@@ -18,12 +16,20 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Family(NamedTuple):
-    """A metric family: its kind ("counter" or "gauge"), its HELP text, and its samples as (labels as text, value)."""
+    """A metric family: its kind, such as "counter" or "gauge", its HELP text, and its samples as (text, value).
+
+    The text of a sample is what stands behind the name: its labels, and before them a suffix of a histogram.
+    """
 
     name: str
     kind: str
     documentation: str
     samples: Iterable[tuple[str, float]]
+
+
+def gauge(name: str, documentation: str, value: float) -> Family:
+    """Return a gauge with one sample, which has no labels."""
+    return Family(name, "gauge", documentation, [("", value)])
 
 
 def labels(**values: object) -> str:
@@ -42,15 +48,6 @@ def family_text(family: Family) -> Iterator[str]:
     yield f"# HELP {name} {family.documentation}\n# TYPE {name} {family.kind}\n"
     while some := "".join([f"{name}{text} {value}\n" for text, value in islice(samples, LINES_A_STEP)]):
         yield some
-
-
-def metric_text(metric: Metric) -> str:
-    """Return the text of a metric that was built with prometheus_client."""
-    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-    lines = [f"# HELP {name} {metric.documentation}\n# TYPE {name} {metric.type}\n"]
-    for sample in metric.samples:
-        lines.append(f"{sample.name}{labels(**sample.labels) if sample.labels else ''} {float(sample.value)}\n")
-    return "".join(lines)
 
 
 def portions(pieces: Iterable[str]) -> Steps[list[bytes]]:

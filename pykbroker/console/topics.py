@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from pykbroker.console.text import Family, escaped, labels
+from pykbroker.console.text import Family, escaped, gauge, labels
 from pykbroker.replica.topic_statistics import OwnReplica, PlacedPartition
 from wire.sentinels import NO_LEADER
 
@@ -129,11 +129,10 @@ def topic_families(found: TopicsStatistics) -> Iterator[Family]:
     for name, documentation, replica in REPLICA:
         rows = partition_samples(((topic.name, topic.replicas) for topic in topics), replica)
         yield Family(name, "gauge", documentation, rows)
-    yield Family(
+    yield gauge(
         "pykbroker_metrics_partitions_omitted",
-        "gauge",
         "Partitions of topics without metrics, because pykbroker.metrics.partitions.max is reached",
-        [("", found.partitions_omitted)],
+        found.partitions_omitted,
     )
 
 
@@ -192,11 +191,10 @@ def group_families(found: GroupsStatistics) -> Iterator[Family]:
             if all(one.lag is not None for one in offsets)
         ),
     )
-    yield Family(
+    yield gauge(
         "pykbroker_metrics_offsets_omitted",
-        "gauge",
         "Committed offsets of groups without metrics, because pykbroker.metrics.partitions.max is reached",
-        [("", found.offsets_omitted)],
+        found.offsets_omitted,
     )
 
 
