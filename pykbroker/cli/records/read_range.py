@@ -34,7 +34,7 @@ class InvalidStart(ValueError):
     """The error of a start after the end of a log that is to be followed."""
 
 
-class OffsetRange(NamedTuple):
+class ReadRange(NamedTuple):
     """The offsets of a partition from `start` up to but not including `stop`, or without an end."""
 
     start: int
@@ -68,7 +68,7 @@ def offset(text: str) -> int | None:
 
 async def offset_ranges(
     consumer: Consumer, partitions: Collection[TopicPartition], start: Start, stop: Stop | None, *, follows: bool
-) -> dict[TopicPartition, OffsetRange]:
+) -> dict[TopicPartition, ReadRange]:
     """Return the range of each partition. Without a stop it has no end.
 
     A range is within the log, except that the stop is later if the command `follows` the log. A time after the last
@@ -80,7 +80,7 @@ async def offset_ranges(
     if follows and (late := [each for each in partitions if starts[each] > ends[each]]):
         raise InvalidStart(f"{late[0]} ends at offset {ends[late[0]]}, before --from {start}")
     stops = await stop_offsets(consumer, partitions, stop, follows=follows) if stop is not None else {}
-    return {each: OffsetRange(max(starts[each], firsts[each]), stops.get(each)) for each in partitions}
+    return {each: ReadRange(max(starts[each], firsts[each]), stops.get(each)) for each in partitions}
 
 
 async def stop_offsets(

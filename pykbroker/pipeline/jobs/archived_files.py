@@ -9,23 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
 from pykbroker.pipeline.storage import StoredFile
 
 Key = TypeVar("Key")
-Range = TypeVar("Range", bound=msgspec.Struct)
-"""A structure with `first`, `last`, `count` and `checksum` of records of one partition."""
+Range = TypeVar("Range", bound="OffsetRange")
 TOPIC = "topic="
 """The beginning of the directories with the files of a topic."""
 
 
-class PartitionContent(msgspec.Struct, frozen=True, array_like=True):
-    """The records of one partition in a file: the first and the last offset, their number, and their checksum.
+class OffsetRange(msgspec.Struct, frozen=True, array_like=True):
+    """Some records of a partition: the first and the last offset, their number, and their checksum.
 
-    An archive has no checksum of decoded records.
+    The checksum is None for decoded records, and if records of an earlier version are among them.
     """
 
     partition: int
@@ -34,12 +33,27 @@ class PartitionContent(msgspec.Struct, frozen=True, array_like=True):
     count: int
     checksum: int | None = None
 
+    def plus(self, other: Self) -> Self:
+        """Return the range of the records of both, without a checksum if one of them has none."""
+        return msgspec.structs.replace(
+            self,
+            first=min(self.first, other.first),
+            last=max(self.last, other.last),
+            count=self.count + other.count,
+            checksum=None if self.checksum is None or other.checksum is None else self.checksum ^ other.checksum,
+        )
+
+    def is_like(self, other: OffsetRange) -> bool:
+        """Whether both have the same offsets, the same number of records and, if both have one, the same checksum."""
+        one, two = ((each.first, each.last, each.count) for each in (self, other))
+        return one == two and (None in (self.checksum, other.checksum) or self.checksum == other.checksum)
+
 
 class ArchivedFile(msgspec.Struct, frozen=True, array_like=True):
     """The size of a file in bytes, and what it has of each partition of its topic."""
 
     size: int
-    partitions: list[PartitionContent]
+    partitions: list[OffsetRange]
 
     @property
     def rows(self) -> int:
@@ -59,27 +73,14 @@ def topic_of(path: str) -> str:
     return path.partition("/")[0].removeprefix(TOPIC)
 
 
-def added(one: Range, other: Range) -> Range:
-    """Return the range of the records of both, without a checksum if one of them has none."""
-    a: Any = one
-    b: Any = other
-    return msgspec.structs.replace(
-        one,
-        first=min(a.first, b.first),
-        last=max(a.last, b.last),
-        count=a.count + b.count,
-        checksum=None if None in (a.checksum, b.checksum) else a.checksum ^ b.checksum,
-    )
-
-
 def add(sums: dict[Key, Range], key: Key, found: Range) -> None:
     """Add the range of some records to the sum that has their key, if there is one."""
-    sums[key] = added(sums[key], found) if key in sums else found
+    sums[key] = sums[key].plus(found) if key in sums else found
 
 
-def summed_contents(files: Iterable[ArchivedFile]) -> list[PartitionContent]:
+def summed_contents(files: Iterable[ArchivedFile]) -> list[OffsetRange]:
     """Return what files of one topic have of each partition, sorted."""
-    found: dict[int, PartitionContent] = {}
+    found: dict[int, OffsetRange] = {}
     for each in sorted((part for file in files for part in file.partitions), key=attrgetter("partition")):
         add(found, each.partition, each)
     return list(found.values())

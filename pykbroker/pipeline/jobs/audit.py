@@ -136,7 +136,7 @@ def claimed_losses(archived: ArchivedRecords, settings: AuditSettings, ends: Log
 def compared_with_claims(findings: AuditFindings, archived: ArchivedRecords, settings: AuditSettings) -> AuditFindings:
     """Add a loss for each partition of which the archive has other records than its commits claim."""
     ranges = [
-        ArchivedRange(topic.topic, each.partition, each.first_offset, each.last_offset, each.records)
+        ArchivedRange(each.partition, each.first_offset, each.last_offset, each.records, topic=topic.topic)
         for side in findings.sides
         if side.side == "archive"
         for topic in side.topics

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -28,8 +28,8 @@ from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs.archived_files import (
     ArchivedFile,
     FileChange,
+    OffsetRange,
     add,
-    added,
     changed,
     summed_contents,
     topic_of,
@@ -68,28 +68,20 @@ BatchSpan = tuple[int, int]
 """The first and the last one of consecutive batches."""
 
 
-class ArchivedRange(msgspec.Struct, frozen=True):
-    """The records of one partition in a batch: the first and the last offset, their number, and their checksum.
-
-    The checksum is None if a batch of an earlier version is among them.
-    """
+class ArchivedRange(OffsetRange, frozen=True, array_like=False, kw_only=True):
+    """The records of one partition in a batch, or in many of them."""
 
     topic: str
-    partition: int
-    first: int
-    last: int
-    count: int
-    checksum: int | None = None
+
+    @classmethod
+    def of(cls, topic: str, *numbers: Any) -> Self:
+        """Return the range of a row with a topic, a partition, and the other numbers in their order."""
+        return cls(*numbers, topic=topic)
 
     @property
     def key(self) -> TopicPartition:
         """Return the partition."""
         return TopicPartition(self.topic, self.partition)
-
-    def is_like(self, other: ArchivedRange) -> bool:
-        """Whether both have the same offsets, the same number of records and, if both have one, the same checksum."""
-        one, two = ((each.first, each.last, each.count) for each in (self, other))
-        return one == two and (None in (self.checksum, other.checksum) or self.checksum == other.checksum)
 
 
 class ArchiveCommit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -403,7 +395,7 @@ def ranges_of(files: Mapping[str, ArchivedFile]) -> list[ArchivedRange]:
     for path, file in files.items():
         by_topic.setdefault(topic_of(path), []).append(file)
     return [
-        ArchivedRange(topic, each.partition, each.first, each.last, each.count, each.checksum)
+        ArchivedRange(each.partition, each.first, each.last, each.count, each.checksum, topic=topic)
         for topic, found in sorted(by_topic.items())
         for each in summed_contents(found)
     ]
@@ -437,7 +429,7 @@ def summed_ranges(ranges: Iterable[ArchivedRange]) -> list[ArchivedRange]:
         key = each.key
         if each.checksum is None:
             before = sums.pop(key, None)
-            add(without, key, each if before is None else added(before, each))
+            add(without, key, each if before is None else before.plus(each))
         else:
             add(sums, key, each)
     return [found[key] for key in sorted(sums.keys() | without.keys()) for found in (without, sums) if key in found]

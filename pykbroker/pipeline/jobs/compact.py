@@ -114,7 +114,7 @@ def counted(records: DataFrame, *, has_checksum: bool) -> list[PartitionCount]:
 
     every = *range_columns(has_checksum=has_checksum), f.count_if(f.col("key").isNull())
     rows = records.groupBy("topic", "partition").agg(*every).collect()
-    return [PartitionCount(ArchivedRange(*row[:-1]), row[-1]) for row in rows]
+    return [PartitionCount(ArchivedRange.of(*row[:-1]), row[-1]) for row in rows]
 
 
 def by_topic(counts: Iterable[PartitionCount]) -> list[TopicCount]:

@@ -82,7 +82,7 @@ def range_columns(*, has_checksum: bool) -> tuple[Column, ...]:
 def read_ranges(records: DataFrame, *, has_checksum: bool = True) -> list[ArchivedRange]:
     """Return the records of each partition as one range. Without checksums only the columns of `IDENTITY` are read."""
     found = records.groupBy("topic", "partition").agg(*range_columns(has_checksum=has_checksum))
-    return [ArchivedRange(*row) for row in sorted(found.collect(), key=lambda row: row[:2])]
+    return [ArchivedRange.of(*row) for row in sorted(found.collect(), key=lambda row: row[:2])]
 
 
 def ranges_by_partition(records: DataFrame) -> dict[TopicPartition, ArchivedRange]:

@@ -48,7 +48,7 @@ def held(rows: Iterable[tuple[Any, ...]]) -> HeldRecords:
     ranges: dict[TopicPartition, ArchivedRange] = {}
     has_strayed = False
     for topic, partition, under, first, last, count, sums, low, high in rows:
-        found = ArchivedRange(topic, partition, first, last, count, sums)
+        found = ArchivedRange(partition, first, last, count, sums, topic=topic)
         add(ranges, found.key, found)
         has_strayed |= not day_text(low) == day_text(high) == under
     return HeldRecords(ranges, has_strayed)
@@ -98,7 +98,7 @@ def batch_losses(batches: Iterable[ArchivedRange], found: Mapping[tuple[Any, ...
     losses = []
     for each in sorted(batches, key=lambda each: (each.topic, each.partition, each.first)):
         place = each.topic, each.partition, each.first
-        now = ArchivedRange(each.topic, each.partition, *found[place]) if place in found else None
+        now = ArchivedRange.of(each.topic, each.partition, *found[place]) if place in found else None
         if now is None or not each.is_like(now):
             losses.append(_sentence(each, 0 if now is None else now.count))
     return losses

@@ -162,7 +162,7 @@ def claimed_spans(
 
     Each row has the range of a partition, and the first offset, the last one and the number between the bounds.
     """
-    ranges = {ArchivedRange(*row[:6]): ArchivedRange(*row[:2], *row[6:]) for row in rows}
+    ranges = {ArchivedRange.of(*row[:6]): ArchivedRange.of(*row[:2], *row[6:]) for row in rows}
     require_claimed(claimed, ranges, settings.archive, settings.topics)
     return {each.key: span for each, span in ranges.items() if span.count}
 

@@ -42,7 +42,7 @@ class TableSums(msgspec.Struct, frozen=True, omit_defaults=True):
     def ranges(self) -> list[ArchivedRange]:
         """Return the sums by partition. Those without checksums come first."""
         every = (
-            ArchivedRange(topic, index, *numbers)
+            ArchivedRange.of(topic, index, *numbers)
             for by_topic in (self.before, self.partitions)
             for topic, found in by_topic.items()
             for index, numbers in found.items()

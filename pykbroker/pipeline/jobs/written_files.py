@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pykbroker.pipeline.jobs.archived_files import ArchivedFile, PartitionContent
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, OffsetRange
 from pykbroker.pipeline.jobs.differences import range_columns
 from pykbroker.pipeline.schema import TIME_COLUMN, time_of
 from pykbroker.pipeline.storage import literal
@@ -41,8 +41,8 @@ def written_files(
         rows = rows.withColumn(TIME_COLUMN, time_of(rows))
     file = "_metadata.file_size" if by_size else "_metadata.file_path"
     found = rows.groupBy(file, "partition").agg(*range_columns(has_checksum=bool(columns)))
-    partitions: dict[str, list[PartitionContent]] = {}
+    partitions: dict[str, list[OffsetRange]] = {}
     for key, *content in sorted(found.collect()):
         name = names.get(key, "") if by_size else "/".join(unquote(key).split("/")[-PLACES:])
-        partitions.setdefault(name, []).append(PartitionContent(*content))
+        partitions.setdefault(name, []).append(OffsetRange(*content))
     return {name: ArchivedFile(size, partitions.get(name, [])) for name, size in sizes.items()}

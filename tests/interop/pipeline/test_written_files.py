@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from pykbroker.pipeline.jobs import written_files as module
-from pykbroker.pipeline.jobs.archived_files import ArchivedFile, PartitionContent
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, OffsetRange
 from pykbroker.pipeline.jobs.written_files import written_files
 from tests.interop.pipeline.marks import spark_marks
 
@@ -36,7 +36,7 @@ def test_each_file_has_its_own_content(
         rows = {"partition": [7] * count, "offset": list(range(count))}
         parquet.write_table(pa.table(rows, pa.schema([("partition", pa.int32()), ("offset", pa.int64())])), path)
         sizes[name] = path.stat().st_size
-        expected[name] = ArchivedFile(sizes[name], [PartitionContent(7, 0, count - 1, count)])
+        expected[name] = ArchivedFile(sizes[name], [OffsetRange(7, 0, count - 1, count)])
     assert len(set(sizes.values())) == len(set(counts))
     monkeypatch.setattr(module, "ONE_TASK_BYTES", sum(sizes.values()) + more)
     frame, coalesced = type(spark.range(1)), list[int]()

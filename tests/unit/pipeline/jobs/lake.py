@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts
 from pykbroker.pipeline.jobs import parquet, small_files
-from pykbroker.pipeline.jobs.archived_files import ArchivedFile, PartitionContent, damages
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, OffsetRange, damages
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, ArchiveCommits, require_same_ends
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.jobs.skipped import SkippedRange
@@ -89,7 +89,7 @@ def written_files(_: Any, paths: Sequence[str], sizes: Mapping[str, int], __: st
         offsets = offsets_in(path)
         proof = checksum(offsets)
         name = "/".join(path.parts[-PLACES:])
-        found[name] = ArchivedFile(sizes[name], [PartitionContent(0, min(offsets), max(offsets), len(offsets), proof)])
+        found[name] = ArchivedFile(sizes[name], [OffsetRange(0, min(offsets), max(offsets), len(offsets), proof)])
     return found
 
 

@@ -77,7 +77,7 @@ def test_other_records_than_those_of_the_commits_are_a_loss() -> None:
     sides = [side("topic", topic("a", partition(0, records=9))), side("archive", topic("a", partition(0, records=8)))]
     read = compared_with_claims(AuditFindings(0, "", sides, losses=["one"]), archived(), SETTINGS)
     assert read.losses == ["one"]
-    claimed = {A0: ArchivedRange("a", 0, 0, 8, 9, 5)}
+    claimed = {A0: ArchivedRange(0, 0, 8, 9, 5, topic="a")}
     read = compared_with_claims(AuditFindings(0, "", sides, losses=["one"]), archived(ranges=claimed), SETTINGS)
     assert read.losses[1:] == [
         "a-0: the archive's files have 8 records from offset 0 to 7, and its commits 9 records from offset 0 to 8"

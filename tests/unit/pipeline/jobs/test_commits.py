@@ -72,7 +72,7 @@ def staged(commits: ArchiveCommits, directory: Path, batch: int) -> ArchiveCommi
         first = batch * size + index * FILE_RECORDS
         write_file(directory / name, range(first, first + FILE_RECORDS))
         files[name] = f"{DAY}/batch-{batch}-{index}.parquet"
-    found = ArchivedRange("orders", 0, batch * size, (batch + 1) * size - 1, size)
+    found = ArchivedRange(0, batch * size, (batch + 1) * size - 1, size, topic="orders")
     return ArchiveCommit(batch, files, [found], {"orders": {"0": (batch + 1) * size}})
 
 
@@ -296,10 +296,10 @@ def test_a_summary_knows_the_batches_that_it_contains(tmp_path: Path) -> None:
 
 def test_commits_are_summed_by_partition() -> None:
     one = ArchiveCommit(
-        0, {"a": "b"}, [ArchivedRange("t", 1, 0, 4, 5), ArchivedRange("t", 0, 3, 3, 1)], {"t": {"0": 4}}
+        0, {"a": "b"}, [ArchivedRange(1, 0, 4, 5, topic="t"), ArchivedRange(0, 3, 3, 1, topic="t")], {"t": {"0": 4}}
     )
-    two = ArchiveCommit(1, {}, [ArchivedRange("t", 1, 7, 9, 3)], {"t": {"0": 4, "1": 12}})
-    both = [ArchivedRange("t", 0, 3, 3, 1), ArchivedRange("t", 1, 0, 9, 8)]
+    two = ArchiveCommit(1, {}, [ArchivedRange(1, 7, 9, 3, topic="t")], {"t": {"0": 4, "1": 12}})
+    both = [ArchivedRange(0, 3, 3, 1, topic="t"), ArchivedRange(1, 0, 9, 8, topic="t")]
     assert summed([one, two]) == ArchiveCommit(1, {}, both, two.ends, unproven=[(0, 1)])
     assert summed([]) == ArchiveCommit(-1, {}, [])
 
@@ -312,7 +312,11 @@ def test_the_ends_of_partitions_that_are_left_out_are_kept() -> None:
 
 
 def test_records_prove_how_far_partitions_are_archived_that_ends_of_before_lack() -> None:
-    ranges = [ArchivedRange("t", 0, 0, 3, 4), ArchivedRange("t", 0, 4, 7, 4, 5), ArchivedRange("t", 1, 2, 2, 1)]
+    ranges = [
+        ArchivedRange(0, 0, 3, 4, topic="t"),
+        ArchivedRange(0, 4, 7, 4, 5, topic="t"),
+        ArchivedRange(1, 2, 2, 1, topic="t"),
+    ]
     assert archived_ends({"t": {"0": 9}, "u": {"0": 0}}, ranges) == {
         TopicPartition("t", 0): 9,
         TopicPartition("t", 1): 3,

@@ -40,21 +40,23 @@ def test_a_topic_that_was_created_again_during_a_batch_is_found_before_and_after
 
 
 def test_sums_of_batches_add_up_and_stay_small() -> None:
-    one = TableSums().plus(0, [ArchivedRange("t", 1, 0, 4, 5, -7), ArchivedRange("t", 0, 3, 3, 1, 2)])
-    two = one.plus(1, [ArchivedRange("t", 1, 5, 9, 4, 9)])
-    assert two.ranges() == [ArchivedRange("t", 0, 3, 3, 1, 2), ArchivedRange("t", 1, 0, 9, 9, -7 ^ 9)]
+    one = TableSums().plus(0, [ArchivedRange(1, 0, 4, 5, -7, topic="t"), ArchivedRange(0, 3, 3, 1, 2, topic="t")])
+    two = one.plus(1, [ArchivedRange(1, 5, 9, 4, 9, topic="t")])
+    assert two.ranges() == [ArchivedRange(0, 3, 3, 1, 2, topic="t"), ArchivedRange(1, 0, 9, 9, -7 ^ 9, topic="t")]
     assert two.json() == '{"batch":1,"partitions":{"t":{"0":[3,3,1,2],"1":[0,9,9,-16]}}}'
     table = MagicMock()
     table.properties.return_value = {SUMS: two.json()}
     assert noted_sums(table) == two
-    wide = TableSums().plus(0, [ArchivedRange("topic", each, 0, 10**9, 10**9, -(1 << 63)) for each in range(10_000)])
+    wide = TableSums().plus(
+        0, [ArchivedRange(each, 0, 10**9, 10**9, -(1 << 63), topic="topic") for each in range(10_000)]
+    )
     assert len(wide.json()) < 10_000 * BYTES_MAX
 
 
 def test_batches_without_checksums_are_summed_apart() -> None:
     before = TableSums(4, 4, {"t": {0: (0, 9, 10, None)}})  # as the first sums were written
-    now = before.plus(5, [ArchivedRange("t", 0, 10, 19, 10, 5), ArchivedRange("t", 1, 0, 0, 1, 6)])
-    now = now.plus(6, [ArchivedRange("t", 0, 20, 29, 10, 9)])
+    now = before.plus(5, [ArchivedRange(0, 10, 19, 10, 5, topic="t"), ArchivedRange(1, 0, 0, 1, 6, topic="t")])
+    now = now.plus(6, [ArchivedRange(0, 20, 29, 10, 9, topic="t")])
     assert now == TableSums(6, 4, {"t": {0: (10, 29, 20, 5 ^ 9), 1: (0, 0, 1, 6)}}, {"t": {0: (0, 9, 10, None)}})
 
 

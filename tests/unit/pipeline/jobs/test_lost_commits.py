@@ -11,7 +11,7 @@ import pytest
 
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs.archived import claims_of
-from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, PartitionContent
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, OffsetRange
 from pykbroker.pipeline.jobs.commits import COMMITS, PENDING, SUMMARY, ArchiveCommit, ArchiveCommits, ranges_of
 from pykbroker.pipeline.jobs.file_lists import CHANGES
 from pykbroker.pipeline.storage import LocalStorage
@@ -37,7 +37,7 @@ def filled(directory: Path, folded: int) -> ArchiveCommits:
     for batch in range(BATCHES):
         staged = f"{commits.staging}/batch-{batch}-1"
         archive.write(f"{staged}/{DAY}/part-u.parquet", b"x")
-        files = {path_of(batch): ArchivedFile(1, [PartitionContent(0, batch, batch, 1, 5)])}
+        files = {path_of(batch): ArchivedFile(1, [OffsetRange(0, batch, batch, 1, 5)])}
         commits.commit(ArchiveCommit(batch, {}, ranges_of(files), {"orders": {"0": batch + 1}}, [], staged, files))
         if batch + 1 == folded:
             commits.fold(0)
@@ -98,7 +98,7 @@ def test_a_merge_without_any_commit_is_refused(tmp_path: Path) -> None:
     ArchiveCommits(archive).open("run", is_new=True)
     merged = f"{DAY}/part-0.parquet"
     archive.write(merged, b"x")
-    change = FileChange([], {merged: ArchivedFile(1, [PartitionContent(0, 0, 9, 10, 5)])})
+    change = FileChange([], {merged: ArchivedFile(1, [OffsetRange(0, 0, 9, 10, 5)])})
     archive.write(f"{CHANGES}/0123abcd.json", msgspec.json.encode(change))
     with pytest.raises(StateConflict, match=rf"{CHANGES} has a merge of files, but there is no commit: restore "):
         ArchiveCommits(archive).open("run", is_new=False)
@@ -115,7 +115,7 @@ class Lonely(LocalStorage):
 def test_nothing_beside_the_archive_is_looked_at_without_a_commit_of_before(tmp_path: Path) -> None:
     commits = ArchiveCommits(Lonely(tmp_path))
     commits.open("run", is_new=True)
-    files = {path_of(0): ArchivedFile(1, [PartitionContent(0, 0, 0, 1, 5)])}
+    files = {path_of(0): ArchivedFile(1, [OffsetRange(0, 0, 0, 1, 5)])}
     LocalStorage(tmp_path).write(f"{commits.staging}/a/{DAY}/part-u.parquet", b"x")
     commits.commit(ArchiveCommit(0, {}, ranges_of(files), {}, [], f"{commits.staging}/a", files))
     assert commits.committed(0) is not None

@@ -25,7 +25,7 @@ from pykbroker.pipeline.jobs.archived import (
     require_settled,
     settled_files,
 )
-from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, PartitionContent, damages, summed_contents
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, OffsetRange, damages, summed_contents
 from pykbroker.pipeline.jobs.commits import (
     COMMITS,
     DONE,
@@ -63,7 +63,7 @@ def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def content(path: Path) -> ArchivedFile:
     """Return the content of a file, whose records have the checksum of their offset."""
     offsets = records_in(path)
-    part = PartitionContent(0, min(offsets), max(offsets), len(offsets), checksum(offsets))
+    part = OffsetRange(0, min(offsets), max(offsets), len(offsets), checksum(offsets))
     return ArchivedFile(path.stat().st_size, [part])
 
 
@@ -132,11 +132,11 @@ def require_proven(directory: Path) -> int:
     offsets = records_of(directory, found.paths)
     if not claims.is_pending and offsets:
         assert offsets == list(range(len(offsets))), directory
-        assert claims.ranges == {ORDERS: ArchivedRange("orders", 0, 0, offsets[-1], len(offsets), checksum(offsets))}, (
-            directory
-        )
+        assert claims.ranges == {
+            ORDERS: ArchivedRange(0, 0, offsets[-1], len(offsets), checksum(offsets), topic="orders")
+        }, directory
         assert summed_contents((claims.files or {}).values()) == [
-            PartitionContent(0, 0, offsets[-1], len(offsets), checksum(offsets))
+            OffsetRange(0, 0, offsets[-1], len(offsets), checksum(offsets))
         ], directory
     return len(offsets)
 
@@ -475,10 +475,10 @@ def test_a_damaged_list_of_files_is_named(tmp_path: Path) -> None:
 
 
 def test_a_merge_with_other_records_is_refused() -> None:
-    one, two = (ArchivedFile(9, [PartitionContent(index, 0, 4, 5, 7)]) for index in range(2))
+    one, two = (ArchivedFile(9, [OffsetRange(index, 0, 4, 5, 7)]) for index in range(2))
     assert unlike_partitions([one, two], [two, one]) == []
-    altered = ArchivedFile(9, [PartitionContent(0, 0, 4, 5, 8)])
-    for merged in ([altered, two], [two], [one, two, ArchivedFile(9, [PartitionContent(0, 5, 5, 1, 0)])]):
+    altered = ArchivedFile(9, [OffsetRange(0, 0, 4, 5, 8)])
+    for merged in ([altered, two], [two], [one, two, ArchivedFile(9, [OffsetRange(0, 5, 5, 1, 0)])]):
         assert unlike_partitions([one, two], merged) == [0]
     assert unlike_partitions([one], [one, two]) == [1]
 
@@ -509,8 +509,8 @@ def test_an_archive_of_an_earlier_version_goes_on_and_names_its_batches(tmp_path
     for step in range(2):
         claims, found = claims_first(storage)
         assert claims.unproven == ((0, 5),), step
-        assert claims.ranges[ORDERS] == ArchivedRange("orders", 0, 0, 69, 25)
-        assert claims.proven == {ORDERS: ArchivedRange("orders", 0, 60, 69, 10, checksum(range(60, 70)))}
+        assert claims.ranges[ORDERS] == ArchivedRange(0, 0, 69, 25, topic="orders")
+        assert claims.proven == {ORDERS: ArchivedRange(0, 60, 69, 10, checksum(range(60, 70)), topic="orders")}
         assert sorted(claims.files or {}) == [f"{DAY}/batch-6-0.parquet", f"{DAY}/batch-6-1.parquet"]
         assert len(records_of(tmp_path, found.paths)) == 25
         commits.fold(0)
@@ -520,8 +520,8 @@ def test_an_archive_of_an_earlier_version_goes_on_and_names_its_batches(tmp_path
 
 
 def test_batches_without_contents_are_summed_to_spans() -> None:
-    old = [ArchiveCommit(batch, {"a": "b"}, [ArchivedRange("t", 0, 0, 0, 1)]) for batch in (0, 1, 3)]
-    new = ArchiveCommit(2, {}, [ArchivedRange("t", 1, 0, 0, 1, 5)], contents={"topic=t/x": ArchivedFile(1, [])})
+    old = [ArchiveCommit(batch, {"a": "b"}, [ArchivedRange(0, 0, 0, 1, topic="t")]) for batch in (0, 1, 3)]
+    new = ArchiveCommit(2, {}, [ArchivedRange(1, 0, 0, 1, 5, topic="t")], contents={"topic=t/x": ArchivedFile(1, [])})
     empty = ArchiveCommit(4, {}, [])
     total = summed([old[0], old[1], new, old[2], empty])
     assert total.unproven == [(0, 1), (3, 3)]
@@ -530,14 +530,14 @@ def test_batches_without_contents_are_summed_to_spans() -> None:
 
 
 def test_ranges_without_checksums_are_summed_apart_and_end_the_proof_of_earlier_ones() -> None:
-    before, later = ArchivedRange("t", 0, 0, 4, 5), ArchivedRange("t", 0, 7, 7, 1)
-    newer = [ArchivedRange("t", 0, first, first, 1, first) for first in (5, 6)]
-    both = ArchivedRange("t", 0, 5, 6, 2, 5 ^ 6)
+    before, later = ArchivedRange(0, 0, 4, 5, topic="t"), ArchivedRange(0, 7, 7, 1, topic="t")
+    newer = [ArchivedRange(0, first, first, 1, first, topic="t") for first in (5, 6)]
+    both = ArchivedRange(0, 5, 6, 2, 5 ^ 6, topic="t")
     assert summed_ranges([before, *newer]) == summed_ranges([before, both]) == [before, both]
-    assert summed_ranges([before, *newer, later]) == [ArchivedRange("t", 0, 0, 7, 8)]
-    assert summed_ranges([*newer, later, ArchivedRange("t", 0, 8, 8, 1, 3)]) == [
-        ArchivedRange("t", 0, 5, 7, 3),
-        ArchivedRange("t", 0, 8, 8, 1, 3),
+    assert summed_ranges([before, *newer, later]) == [ArchivedRange(0, 0, 7, 8, topic="t")]
+    assert summed_ranges([*newer, later, ArchivedRange(0, 8, 8, 1, 3, topic="t")]) == [
+        ArchivedRange(0, 5, 7, 3, topic="t"),
+        ArchivedRange(0, 8, 8, 1, 3, topic="t"),
     ]
 
 
@@ -561,7 +561,7 @@ def test_the_batches_of_before_are_said_until_there_are_newer_ones(
 
 
 def test_a_commit_is_read_as_it_was_written() -> None:
-    contents = {f"{DAY}/batch-3-00000-u.parquet": ArchivedFile(5, [PartitionContent(0, 1, 2, 2, -(1 << 63))])}
+    contents = {f"{DAY}/batch-3-00000-u.parquet": ArchivedFile(5, [OffsetRange(0, 1, 2, 2, -(1 << 63))])}
     commit = ArchiveCommit(3, {}, ranges_of(contents), {}, [], "_pykbroker/staging/run-0123abcd/batch-3", contents)
     assert msgspec.json.decode(msgspec.json.encode(commit), type=ArchiveCommit) == commit
     assert commit.moves() == {

@@ -122,10 +122,10 @@ def test_records_that_are_missing_or_double_are_losses() -> None:
 
 def test_all_records_are_compared_with_the_commits_whatever_the_bounds_are() -> None:
     """A row has what a partition holds as a whole, and what it has between the bounds."""
-    claimed = {A0: ArchivedRange("a", 0, 0, 9, 10, 77), A5: ArchivedRange("a", 5, 3, 4, 2, 8)}
+    claimed = {A0: ArchivedRange(0, 0, 9, 10, 77, topic="a"), A5: ArchivedRange(5, 3, 4, 2, 8, topic="a")}
     rows = [("a", 0, 0, 9, 10, 77, 5, 9, 5), ("a", 5, 3, 4, 2, 8, None, None, 0)]
     for settings in (SETTINGS, replace(SETTINGS, start="5", topics=("a",))):
-        assert claimed_spans(claimed, rows, settings) == {A0: ArchivedRange("a", 0, 5, 9, 5)}
+        assert claimed_spans(claimed, rows, settings) == {A0: ArchivedRange(0, 5, 9, 5, topic="a")}
         for other, match in (
             (("a", 5, 3, 4, 2, 9, None, None, 0), "a-5: the archive's files have other contents than the 2 rec"),
             (("a", 5, 3, 4, 1, 8, None, None, 0), "a-5: the archive's files have 1 record .* Nothing was writ"),

@@ -68,7 +68,7 @@ class Replays:
 
 
 def range_of(records: Sequence[int]) -> ArchivedRange:
-    return ArchivedRange(*ORDERS, records[0], records[-1], len(records), checksum(records))
+    return ArchivedRange(ORDERS.partition, records[0], records[-1], len(records), checksum(records), topic=ORDERS.topic)
 
 
 def span_row(records: Sequence[int]) -> tuple[Any, ...]:

@@ -12,12 +12,11 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs import shortfalls as shortfalls_module
 from pykbroker.pipeline.jobs.archived import ArchiveClaims
-from pykbroker.pipeline.jobs.archived_files import added
 from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed, require_newer, shortfalls
 
-ORDERS = [ArchivedRange("orders", 0, 0, 1999, 2000, 77), ArchivedRange("orders", 1, 5, 9, 5, 3)]
-OTHER = ArchivedRange("other", 0, 0, 0, 1, 8)
+ORDERS = [ArchivedRange(0, 0, 1999, 2000, 77, topic="orders"), ArchivedRange(1, 5, 9, 5, 3, topic="orders")]
+OTHER = ArchivedRange(0, 0, 0, 1, 8, topic="other")
 CLAIMED = {each.key: each for each in [*ORDERS, OTHER]}
 
 
@@ -43,7 +42,7 @@ def test_what_the_commits_claim_is_no_shortfall() -> None:
 def test_each_kind_of_shortfall_has_a_sentence(
     found: Sequence[tuple[str, int, int, int, int, int]], sentence: str
 ) -> None:
-    read = [ORDERS[1], *(ArchivedRange(*each) for each in found)]
+    read = [ORDERS[1], *(ArchivedRange.of(*each) for each in found)]
     assert len(shortfalls(CLAIMED, read, ["orders"])) == 1
     with pytest.raises(PipelineError, match=rf"{sentence}.*\. Nothing was written: restore the files of /lake"):
         require_claimed(CLAIMED, read, "/lake", ["orders"])
@@ -55,10 +54,10 @@ def test_other_partitions_are_counted() -> None:
 
 
 def test_records_of_an_earlier_version_are_compared_without_checksums() -> None:
-    before = ArchivedRange("orders", 0, 0, 1999, 2000)
+    before = ArchivedRange(0, 0, 1999, 2000, topic="orders")
     key = TopicPartition("orders", 0)
     assert shortfalls({key: before}, ORDERS[:1]) == shortfalls({key: ORDERS[0]}, [before]) == []
-    assert len(shortfalls({key: before}, [ArchivedRange("orders", 0, 0, 1999, 1999, 5)])) == 1
+    assert len(shortfalls({key: before}, [ArchivedRange(0, 0, 1999, 1999, 5, topic="orders")])) == 1
     assert (has_checksums({key: before}), has_checksums(CLAIMED)) == (False, True)
 
 
@@ -67,11 +66,11 @@ def test_the_batches_with_checksums_of_a_partition_of_before_are_compared_by_the
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     before, newer, other = (
-        ArchivedRange("t", 0, 0, 9, 10),
-        ArchivedRange("t", 0, 10, 19, 10, 5),
-        ArchivedRange("u", 0, 0, 9, 9),
+        ArchivedRange(0, 0, 9, 10, topic="t"),
+        ArchivedRange(0, 10, 19, 10, 5, topic="t"),
+        ArchivedRange(0, 0, 9, 9, topic="u"),
     )
-    ranges, limits = {newer.key: added(before, newer), other.key: other}, []
+    ranges, limits = {newer.key: before.plus(newer), other.key: other}, []
     claims, frame = ArchiveClaims({}, ranges=ranges, proven={newer.key: newer}), MagicMock()
     found = [replace(newer, count=count, checksum=4)]
     monkeypatch.setattr(shortfalls_module, "within", lambda _, wanted: limits.append(wanted))

@@ -51,6 +51,9 @@ def test_losses_are_sentences() -> None:
 
 def test_skipped_offsets_are_neither_deleted_later_nor_without_records() -> None:
     ends = LogEnds({ONE: 30, TWO: 60}, {ONE: 50, TWO: 60})
-    spans = {ONE: ArchivedRange(*ONE, 0, 49, 30), TWO: ArchivedRange(*TWO, 0, 9, 10)}
+    spans = {
+        ONE: ArchivedRange(ONE.partition, 0, 49, 30, topic=ONE.topic),
+        TWO: ArchivedRange(TWO.partition, 0, 9, 10, topic=TWO.topic),
+    }
     found = figures(spans, {ONE: 50, TWO: 60}, ends, [SkippedRange("t", 0, 10, 30)])
     assert (found["deleted_by_retention"], found["never_archived"], found["offsets_without_records"]) == (20, 20, 0)

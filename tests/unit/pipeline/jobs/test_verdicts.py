@@ -36,15 +36,18 @@ from pykbroker.pipeline.storage import StoredFile
 
 ONE, TWO, THREE = (TopicPartition("t", index) for index in range(3))
 ENDS = LogEnds({ONE: 0, TWO: 20, THREE: 0}, {ONE: 100, TWO: 50, THREE: 10})
-SPANS = {ONE: ArchivedRange(*ONE, 0, 89, 80), TWO: ArchivedRange(*TWO, 5, 49, 45)}
+SPANS = {
+    ONE: ArchivedRange(ONE.partition, 0, 89, 80, topic=ONE.topic),
+    TWO: ArchivedRange(TWO.partition, 5, 49, 45, topic=TWO.topic),
+}
 
 
 def test_both_sides_are_compared_up_to_what_the_archive_claims() -> None:
     assert comparable(SPANS, {}, ENDS) == {ONE: (0, 90), TWO: (20, 50)}
     claimed = {ONE: 95, TWO: 50, THREE: 10}
     assert comparable(SPANS, claimed, ENDS) == {ONE: (0, 95), TWO: (20, 50), THREE: (0, 10)}
-    assert comparable({ONE: ArchivedRange(*ONE, 0, 200, 201)}, {}, ENDS) == {ONE: (0, 100)}
-    assert comparable({TWO: ArchivedRange(*TWO, 0, 10, 11)}, {THREE: 0}, ENDS) == {}
+    assert comparable({ONE: ArchivedRange(ONE.partition, 0, 200, 201, topic=ONE.topic)}, {}, ENDS) == {ONE: (0, 100)}
+    assert comparable({TWO: ArchivedRange(TWO.partition, 0, 10, 11, topic=TWO.topic)}, {THREE: 0}, ENDS) == {}
 
 
 def test_figures_explain_what_is_missing() -> None:
@@ -60,7 +63,7 @@ def test_figures_explain_what_is_missing() -> None:
 
 def test_an_archive_behind_the_end_of_the_log_is_a_loss() -> None:
     assert behind_the_end(SPANS, ENDS) == []
-    assert behind_the_end({TWO: ArchivedRange(*TWO, 0, 50, 51)}, ENDS) == [
+    assert behind_the_end({TWO: ArchivedRange(TWO.partition, 0, 50, 51, topic=TWO.topic)}, ENDS) == [
         "t-1: the archive has records up to offset 50, and the log ends at 50"
     ]
 
@@ -153,7 +156,9 @@ def test_differences_are_sentences() -> None:
 
 def test_files_and_commits_must_have_the_same_numbers() -> None:
     assert count_losses(SPANS, SPANS) == []
-    claimed = {key: ArchivedRange(*key, 0, 89, count) for key, count in ((ONE, 81), (THREE, 1))}
+    claimed = {
+        key: ArchivedRange(key.partition, 0, 89, count, topic=key.topic) for key, count in ((ONE, 81), (THREE, 1))
+    }
     assert count_losses(claimed, SPANS) == [
         "t-0: the archive's files have 80 records, and its commits 81",
         "t-1: the archive's files have 45 records, and its commits 0",

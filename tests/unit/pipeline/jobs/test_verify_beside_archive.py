@@ -20,7 +20,7 @@ from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.session import PipelineSession
 
-RANGES = {TopicPartition("t", index): ArchivedRange("t", index, 0, 9, 10, 5) for index in range(2)}
+RANGES = {TopicPartition("t", index): ArchivedRange(index, 0, 9, 10, 5, topic="t") for index in range(2)}
 ENDS = dict.fromkeys(RANGES, 10)
 GONE = "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///lake/topic=t/x.parquet."
 SESSION: Any = PipelineSession(None, "python", "")  # type: ignore[arg-type]
