@@ -27,6 +27,7 @@ from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession, retried_by_data_source
+from pykbroker.pipeline.source.offset_json import offsets_text
 from pykbroker.pipeline.spark_errors import tolerating_end
 from pykbroker.pipeline.storage import storage_of, write_file
 
@@ -95,7 +96,7 @@ def _audited(session: PipelineSession, settings: AuditSettings, say: Say) -> Aud
             facts, ends = _topics(source)
             offsets = counted(sum(ends.next[key] - ends.first[key] for key in ends.next), "offset")
             say(f"audit: {offsets} in {counted(len(ends.next), 'partition')} of {source.bootstrap}")
-            records = read_records(session, source, endingOffsets=ending_offsets(ends))
+            records = read_records(session, source, endingOffsets=offsets_text(ends.next))  # both sides count the same
             sides, cluster_id = [AuditedSide("topic", source.bootstrap, records)], facts.cluster_id
         if archived is None:
             return found(session.spark, sides, ends, cluster_id, now_ms)
@@ -196,14 +197,6 @@ def _compared(
         places = spark.createDataFrame([tuple(each) for each in different], OPEN_SEGMENT)
         alike += _collected(measures.compared(rows, places))
     return comparisons(alike, ends)
-
-
-def ending_offsets(ends: LogEnds) -> str:
-    """Return the ends of all logs as the option `endingOffsets`, so that all counts are of the same records."""
-    found: dict[str, dict[str, int]] = {}
-    for key, end in ends.next.items():
-        found.setdefault(key.topic, {})[str(key.partition)] = end
-    return msgspec.json.encode(found).decode()
 
 
 def local_page(page: str) -> Path | None:

@@ -6,7 +6,7 @@ record by record. What is returned has a row for each partition at most, however
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -41,16 +41,17 @@ class Difference(NamedTuple):
 
 def within(records: DataFrame, limits: ComparedOffsets) -> DataFrame:
     """Return the records between these limits."""
+    return inside(records, ((*key, *found) for key, found in limits.items())).select(*records.columns)
+
+
+def inside(records: DataFrame, ranges: Iterable[tuple[str, int, int, int]]) -> DataFrame:
+    """Return the records in ranges, each of a topic and a partition from `lower` up to but not including `upper`."""
     from pyspark.sql import functions as f
 
-    rows = [
-        {"topic": key.topic, "partition": key.partition, "lower": first, "upper": end}
-        for key, (first, end) in limits.items()
-    ]
+    rows = [dict(zip(("topic", "partition", "lower", "upper"), each, strict=True)) for each in ranges]
     text = f.lit(msgspec.json.encode(rows).decode())  # a literal, since rows of Python would need Python in the tasks
-    ranges = records.sparkSession.range(1).select(f.inline(f.from_json(text, RANGES)))
-    joined = records.join(f.broadcast(ranges), ["topic", "partition"])
-    return joined.where("offset >= lower and offset < upper").select(*records.columns)
+    table = records.sparkSession.range(1).select(f.inline(f.from_json(text, RANGES)))
+    return records.join(f.broadcast(table), ["topic", "partition"]).where("offset >= lower and offset < upper")
 
 
 def checksum(*more: str) -> Column:

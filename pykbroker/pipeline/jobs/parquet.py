@@ -17,7 +17,7 @@ from pykbroker.pipeline.jobs.commits import (
 )
 from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.jobs.small_files import merge_small_files
-from pykbroker.pipeline.jobs.written_files import written_files
+from pykbroker.pipeline.jobs.written_files import parquet_sizes, written_files
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE_TYPES
 from pykbroker.pipeline.spark_defaults import prefer
@@ -98,11 +98,7 @@ class ParquetFiles:
         path = f"{self._target.directory}/{directory}"
         _configure(records.sparkSession)
         records.write.partitionBy(*PARTITIONED_BY).parquet(path)
-        files = {
-            file.path.removeprefix(f"{directory}/"): file.size
-            for file in self._target.files(directory)
-            if file.path.endswith(".parquet")
-        }
+        files = parquet_sizes(self._target, directory)
         written = written_files(self._spark, [path], files, self.columns) if files else {}
         contents = {name.replace("/part-", f"/batch-{batch}-", 1): file for name, file in written.items()}
         ranges = ranges_of(contents)

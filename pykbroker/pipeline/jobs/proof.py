@@ -10,12 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.jobs.archived_files import add
 from pykbroker.pipeline.jobs.commits import ArchivedRange
-from pykbroker.pipeline.jobs.differences import RANGES, STRAYED, Difference, range_columns, totals
+from pykbroker.pipeline.jobs.differences import STRAYED, Difference, inside, range_columns, totals
 from pykbroker.pipeline.times import DAY_MS, date_of, has_day
 
 if TYPE_CHECKING:
@@ -78,18 +76,10 @@ def differing_batches(
     archived: DataFrame, batches: Collection[ArchivedRange], keys: Collection[TopicPartition]
 ) -> list[str]:
     """Return a sentence for each batch of these partitions whose records are others than those of its commit."""
-    from pyspark.sql import functions as f
-
     wanted = [each for each in batches if each.key in keys]
-    rows = [
-        {"topic": each.topic, "partition": each.partition, "lower": each.first, "upper": each.last + 1}
-        for each in wanted
-    ]
-    text = f.lit(msgspec.json.encode(rows).decode())
-    ranges = archived.sparkSession.range(1).select(f.inline(f.from_json(text, RANGES)))
-    inside = archived.join(f.broadcast(ranges), ["topic", "partition"]).where("offset >= lower and offset < upper")
-    rows_found = inside.groupBy("topic", "partition", "lower").agg(*range_columns(has_checksum=True)).collect()
-    found = {row[:3]: row[3:] for row in map(tuple, rows_found)}
+    records = inside(archived, ((*each.key, each.first, each.last + 1) for each in wanted))
+    rows = records.groupBy("topic", "partition", "lower").agg(*range_columns(has_checksum=True)).collect()
+    found = {row[:3]: row[3:] for row in map(tuple, rows)}
     return batch_losses(wanted, found)
 
 

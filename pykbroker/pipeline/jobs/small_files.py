@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pykbroker.pipeline.errors import NoExchange, StateConflict
 from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, damages, summed_contents
 from pykbroker.pipeline.jobs.commits import ArchiveCommits
-from pykbroker.pipeline.jobs.written_files import written_files
+from pykbroker.pipeline.jobs.written_files import parquet_sizes, written_files
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.spark_errors import file_of, has_lost_jvm, is_of_spark, root_cause, trace
 from pykbroker.pipeline.storage import LocalStorage, Storage, StoredFile, literal
@@ -137,12 +137,7 @@ class DayMerge:
         records = reader.parquet(*map(literal, paths)).coalesce(merged_files(list(sizes.values()), bytes_min))
         path = f"{self._archive.directory}/{staging}/{self._day}"
         records.sortWithinPartitions("partition", "offset").write.parquet(path)
-        new = {
-            each.path.removeprefix(f"{staging}/"): each.size
-            for each in self._archive.files(staging)
-            if each.path.endswith(".parquet")
-        }
-        added = written_files(self._spark, [path], new, self._columns)
+        added = written_files(self._spark, [path], parquet_sizes(self._archive, staging), self._columns)
         unnamed = {each: size for each, size in sizes.items() if each not in named}
         removed = dict(named)
         if unnamed:

@@ -62,6 +62,7 @@ from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession, retried_by_data_source
+from pykbroker.pipeline.source.offset_json import offsets_text
 from pykbroker.pipeline.spark_errors import is_loss, is_of_spark, root_cause, trace
 from pykbroker.pipeline.storage import storage_of
 
@@ -449,15 +450,8 @@ def assigned(source: TopicsToRead, partitions: Iterable[TopicPartition]) -> Topi
 
 def offsets(limits: ComparedOffsets) -> dict[str, str]:
     """Return limits as options of the `kafka` format."""
-    starts: dict[str, dict[str, int]] = {}
-    stops: dict[str, dict[str, int]] = {}
-    for key, (first, end) in limits.items():
-        starts.setdefault(key.topic, {})[str(key.partition)] = first
-        stops.setdefault(key.topic, {})[str(key.partition)] = end
-    return {
-        "startingOffsets": msgspec.json.encode(starts).decode(),
-        "endingOffsets": msgspec.json.encode(stops).decode(),
-    }
+    starts, stops = ({key: found[side] for key, found in limits.items()} for side in (0, 1))
+    return {"startingOffsets": offsets_text(starts), "endingOffsets": offsets_text(stops)}
 
 
 def explained(differences: Iterable[Difference]) -> list[str]:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from pykbroker.pipeline.jobs.archived_files import ArchivedFile, OffsetRange
 from pykbroker.pipeline.jobs.differences import range_columns
 from pykbroker.pipeline.schema import TIME_COLUMN, time_of
-from pykbroker.pipeline.storage import literal
+from pykbroker.pipeline.storage import Storage, literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +21,12 @@ ONE_TASK_BYTES = 4 << 20
 """The size of all files up to which one task reads them. An exchange between tasks takes longer than that."""
 PLACES = 3
 """The number of names in the path of a file: those of its topic, of its day and its own."""
+
+
+def parquet_sizes(storage: Storage, directory: str) -> dict[str, int]:
+    """Return the sizes in bytes of the Parquet files below a directory, by their paths there."""
+    files = storage.files(directory)
+    return {each.path.removeprefix(f"{directory}/"): each.size for each in files if each.path.endswith(".parquet")}
 
 
 def written_files(

@@ -53,6 +53,11 @@ def nested_of(offsets: Mapping[TopicPartition, int]) -> Nested:
     return found
 
 
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
+    """Return offsets as an option such as `endingOffsets` has them."""
+    return json.dumps(nested_of(offsets), separators=(",", ":"))
+
+
 def _integer(found: Any) -> int:
     if not isinstance(found, int) or isinstance(found, bool):
         raise TypeError(f"{found!r} is no integer")
