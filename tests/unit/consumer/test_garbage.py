@@ -19,6 +19,8 @@ from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatResponse
 
 SEEDS, POLLS = 25, 30
+API_MS_MAX = 5_000
+"""The virtual time after which a call gives up whose answers are all garbled. It sends requests all the time."""
 PATIENCE_S = 300
 """Seconds of virtual time, which one call takes at most."""
 EXPECTED = (ApiError, ConsumerError, ConsumerTimeout)
@@ -33,7 +35,9 @@ async def test_garbage_crashes_no_consumer(autojump_clock, nursery, seed: int, p
     consuming = Consuming(net, cluster)
     consuming.append(*(b"%d" % number for number in range(20)))
     settings = {} if protocol is None else {"group_id": "group", "group_protocol": protocol}
-    async with consuming.consumer("topic", max_poll_records=5, **settings) as consumer:
+    async with consuming.consumer(
+        "topic", max_poll_records=5, default_api_timeout_ms=API_MS_MAX, **settings
+    ) as consumer:
         net.is_garbling = True
         for _ in range(POLLS):
             with trio.fail_after(PATIENCE_S):
