@@ -35,6 +35,8 @@ COMBINATIONS = (
 )
 """Codecs with deliveries, so that each occurs: the broker stores a batch in the same way for each delivery."""
 PATIENCE_S = 15
+EVENTUALLY_S_MAX = 60
+"""The time for a condition that comes true in the background. Only a failure waits for so long."""
 KILLS = 3
 
 
@@ -128,7 +130,7 @@ def take(reading: Reading, count: int) -> list[tuple[int, Message]]:
 
 def eventually(condition: Callable[[], bool]) -> None:
     """Wait until `condition` is true. It may raise exceptions until the broker or the client has caught up."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + EVENTUALLY_S_MAX
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):
             if condition():

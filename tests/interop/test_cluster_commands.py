@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pykbroker.testing import RunningCluster, running_cluster
 from tests.interop.kafka_cluster import KafkaCluster
 from tests.interop.one_process import run_here
-from tests.interop.scenarios import eventually
+from tests.interop.scenarios import eventually, eventually_equal
 
 PATIENCE_S = 30
 RECORD_BYTES = 100_000
@@ -62,6 +62,10 @@ class Brokers(NamedTuple):
         (found,) = self.rows("topics", "describe", topic)
         return {one["partition"]: (one["leader"], one["replicas"], set(one["isr"])) for one in found["partitions"]}
 
+    def wait_for_replicas(self, topic: str, *expected: list[int]) -> None:
+        """Wait until the broker that is asked has the replicas of a reassignment that the controller has ended."""
+        eventually_equal(lambda: [one[1] for one in self.partitions(topic).values()], list(expected))
+
 
 def of_kafka(nodes: KafkaCluster) -> Brokers:
     def restart(broker: int) -> None:
@@ -88,13 +92,16 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
 def test_brokers_are_listed_with_their_partitions(brokers: Brokers) -> None:
     before = {row["broker"]: row for row in brokers.rows("brokers")}
     brokers.topic([[1, 2], [2, 3], [3, 1]])
+
+    def changes(name: str) -> list[int]:
+        return [row[name] - before[row["broker"]][name] for row in brokers.rows("brokers")]
+
+    eventually_equal(lambda: [changes("leads"), changes("follows")], [[1, 1, 1]] * 2)
     found = brokers.rows("brokers")
     assert [row["broker"] for row in found] == [1, 2, 3]
     assert [row["address"] for row in found] == brokers.bootstrap.split(",")
     assert [row["state"] for row in found] == ["unfenced"] * 3
     assert [row["controller"] for row in found].count(True) == 1
-    assert [row["leads"] - before[row["broker"]]["leads"] for row in found] == [1, 1, 1]
-    assert [row["follows"] - before[row["broker"]]["follows"] for row in found] == [1, 1, 1]
     assert brokers.run("brokers").stdout.split("\n")[0].split() == [
         *("BROKER", "ADDRESS", "RACK", "STATE", "CONTROLLER", "LEADS", "FOLLOWS"),
         *("UNDER", "REPLICATED", "NOT", "IN", "ISR"),
@@ -114,9 +121,9 @@ def test_a_topic_is_spread_over_brokers_and_a_partition_takes_them_in_order(brok
     done = brokers.run("topics", "reassign", topic, "--to", "1,2,3", "--yes", "--wait")
     assert "Began to reassign 3 partitions." in done.stdout
     assert done.stderr.endswith("No partition is being reassigned any more.\n")
-    assert [one[1] for one in brokers.partitions(topic).values()] == [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+    brokers.wait_for_replicas(topic, [1, 2, 3], [2, 3, 1], [3, 1, 2])
     brokers.run("topics", "reassign", f"{topic}:2", "--to", "2,1", "--yes", "--wait")
-    assert brokers.partitions(topic)[2][1] == [2, 1]
+    brokers.wait_for_replicas(topic, [1, 2, 3], [2, 3, 1], [2, 1])
     again = brokers.run("topics", "reassign", f"{topic}:2", "--to", "2,1", "--yes")
     assert "All partitions have these replicas already: nothing is reassigned." in again.stderr
 
@@ -125,8 +132,7 @@ def test_partitions_move_away_from_a_broker(brokers: Brokers) -> None:
     topic = brokers.topic([[2, 1], [2, 3], [1, 3]])
     brokers.fill(topic, 3)
     brokers.run("topics", "reassign", topic, "--away-from", 2, "--yes", "--wait")
-    replicas = [one[1] for one in brokers.partitions(topic).values()]
-    assert replicas == [[3, 1], [1, 3], [1, 3]]
+    brokers.wait_for_replicas(topic, [3, 1], [1, 3], [1, 3])
     refused = brokers.run("topics", "reassign", topic, "--away-from", 1, "--away-from", 3, "--yes", status=1)
     assert "no unfenced broker can take over the replica of broker" in refused.stderr
     unknown = brokers.run("topics", "reassign", topic, "--away-from", 99, "--yes", status=1)
@@ -138,7 +144,7 @@ def test_a_file_of_kafkas_tool_is_carried_out(brokers: Brokers, tmp_path: Path) 
     entry = {"topic": topic, "partition": 0, "replicas": [3, 2], "log_dirs": ["any", "any"]}
     file.write_text(json.dumps({"version": 1, "partitions": [entry]}))
     brokers.run("topics", "reassign", "--from-file", file, "--yes", "--wait")
-    assert brokers.partitions(topic)[0][1:] == ([3, 2], {3, 2})
+    eventually_equal(lambda: brokers.partitions(topic)[0][1:], ([3, 2], {3, 2}))
 
 
 @pytest.mark.parametrize(
