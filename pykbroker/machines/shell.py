@@ -87,6 +87,7 @@ class MachineShell(Generic[Rec]):
         if len(self._calls) >= CALLS_MAX:
             raise ApiError(self._rules.busy)
         call = Call()
+        # Most requests are done within this line, so that they cost no task and no event.
         self._work.do(self._handle_request(machine, request, call, verification))
         if not call.settled:
             self._calls[call] = None
@@ -140,6 +141,7 @@ class MachineShell(Generic[Rec]):
         try:
             yield from self._carry_out(machine, outcome, now.wall_ms, call, verification)
         except Exception as error:  # noqa: BLE001 - the caller raises it
+            # Records may have been appended and not replayed, so that the state is no longer that of the log.
             self._fail(call, error)
             self.discard(error)
 
@@ -185,6 +187,7 @@ class MachineShell(Generic[Rec]):
         for token, response in outcome.replies:
             if isinstance(token, Call):
                 self._reply(token, response, commit_s_max)
+        # The records of a tick have no caller, and the controller's log commits records for the sake of a reply.
         if outcome.records and not outcome.replies and self._rules.commits_alone:
             self._reply(Call(), None)
 
@@ -197,6 +200,7 @@ class MachineShell(Generic[Rec]):
     ) -> Steps[None]:
         """Append all records, then replay them. A caller that stops halfway must discard the state machine."""
         framed = yield from self._log.frame(outcome.records, wall_ms, split=not outcome.replies)
+        # Other tasks ran while the records were framed: the log may be closed, and the machine another one.
         self._log.require_open()
         if machine is not self._machine:
             raise ApiError(self._rules.discarded)
@@ -275,6 +279,7 @@ class MachineShell(Generic[Rec]):
                 self.discard(error)
 
     def _handle_tick(self, machine: Machine[Any, Rec, Any, Any], alarm_ms: float) -> Steps[None]:
+        # A deadline in ms may be rounded up to just after the time at which trio wakes: the tick would find nothing due.
         now = Now(max(trio.current_time() * 1000, alarm_ms), self._wall_ms())
         yield from self._carry_out(machine, machine.tick(now), now.wall_ms)
 

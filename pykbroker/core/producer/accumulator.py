@@ -130,6 +130,7 @@ class RecordAccumulator:
         queue = self._queues.get(partition)
         if queue is None:
             return None
+        # Only the last batch is open: one before it was closed by it, or waits to be sent again.
         batch = queue[-1]
         index = batch.try_append(key, value, headers, timestamp)
         return None if index is None else (batch, index)
@@ -161,6 +162,7 @@ class RecordAccumulator:
             index = batch.try_append(key, value, headers, timestamp)
             assert index is not None, "a batch with memory for a record has no room for it"
         except BaseException:
+            # An interrupt between these calls leaves queue, pool and batch each right, and not right together.
             self._repair()
             raise
         return batch, index
@@ -214,6 +216,7 @@ class RecordAccumulator:
     def _repair(self) -> None:
         """Forget batches that were opened for a record which was not appended, and count their memory as free."""
         for partition, queue in list(self._queues.items()):
+            # A batch without records was opened in this very call: nothing else leaves an empty batch in a queue.
             for batch in [each for each in queue if not each.count]:
                 queue.remove(batch)
                 self.incomplete.discard(batch)

@@ -80,6 +80,7 @@ class Leading:
         the answer was first, the metadata has its partition epoch, and what the answer lacks: the replicas, and the end
         of a reassignment. The caller then refreshes the limit of the high watermark.
         """
+        # The controller's answer to a change of the ISR may be ahead of the metadata that this broker has applied.
         if placed.partition_epoch < self.partition_epoch:
             return False
         is_known, pending = placed.partition_epoch == self.partition_epoch, self.pending
@@ -117,6 +118,7 @@ class Leading:
         """
         limit, maximal = NO_LIMIT, self.maximal_isr
         for broker_id, state in self.followers.items():
+            # The cheap comparison first: most followers are at or above the limit that another one has set.
             if state.log_end_offset < limit and (
                 broker_id in maximal
                 or (
@@ -140,6 +142,7 @@ class Leading:
         """
         if high_watermark < end_offset:
             return False
+        # The records are in all members of the ISR, but so few that one loss could take them (KIP-966).
         if self.is_under_min_isr and self._is_short(len(self.maximal_isr)):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return True
@@ -214,6 +217,7 @@ class Leading:
             or state is None
             or broker_id in self.isr
             or broker_id in self._barred
+            # At the high watermark alone, a member of the ISR could lack what an older leader epoch has committed.
             or state.log_end_offset < max(high_watermark, self.epoch_start)
             or not self._is_eligible(broker_id, state, active)
         ):

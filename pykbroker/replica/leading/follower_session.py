@@ -59,6 +59,7 @@ class FollowerSession:
         The other sessions of the same broker lose the partition if this session `takes_over`.
         """
         known = self._partitions.get(wanted.key)
+        # The topic was deleted and created again under the same key, or its replica was moved: another `Partition`.
         if known is not partition and known is not None:
             self.forget(wanted.key)
         if partition is None:
@@ -70,6 +71,8 @@ class FollowerSession:
             if takes_over:
                 for other in partition.followers:
                     other.yield_to(self.broker_id, self.broker_epoch, partition)
+            # A new tuple, since an append may iterate over the old one. Sessions that dropped the partition leave it
+            # now.
             partition.followers = (*(one for one in partition.followers if partition in one), self)
         self._wanted[partition] = self.due[partition] = wanted
 
@@ -114,6 +117,7 @@ class FollowerSession:
 
     def close(self) -> None:
         """Remove all partitions, in a time that does not depend on their number, and answer a waiting request."""
+        # The partitions still name this session. Each of them drops it with its next change (`note_change`).
         self.due, self.unlocated, self._partitions, self._wanted = {}, {}, {}, {}
         self._event.set()
 
@@ -129,6 +133,7 @@ class FollowerSession:
         """Wake the follower: the partition has new records, or its leadership has ended."""
         if partition not in self.due:
             self.note_change(partition)
+        # A throttled follower would be woken for a response without records, once for each append.
         if not self.is_throttled(partition):
             self._event.set()
 
@@ -141,6 +146,8 @@ class FollowerSession:
                 return
             leading = partition.leading
             state = None if leading is None else leading.followers.get(self.broker_id)
+            # Fetches do not look at a partition that is not due, and yet show that the follower is level. The last of
+            # them counts as a fetch of this partition: its follower would seem to lag otherwise.
             if state is not None:
                 state.note_session(self.fetched_ms)
             self.due[partition] = wanted

@@ -30,6 +30,7 @@ class IsrKeeper:
     async def run(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Check the followers of all partitions every half of replica.lag.time.max.ms, until cancelled."""
         while True:
+            # Kafka checks as often, so a silent follower leaves the ISR after 1 to 1.5 times `lag_ms_max`.
             await trio.sleep(self.broker.lag_ms_max / 2000)
             for few in portions(partitions()):
                 for partition in few:
@@ -50,6 +51,8 @@ class IsrKeeper:
         if state is None:
             known = leader_epoch >= 0
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        # A fetch that was sent before a restart must not bring the broker into an ISR: it may have lost what it had
+        # fetched.
         if NO_BROKER_EPOCH != broker_epoch < self.broker.registered.get(broker_id, NO_BROKER_EPOCH):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return state
@@ -65,8 +68,10 @@ class IsrKeeper:
             return
         before = state.log_end_offset, state.log_start_offset
         state.note_fetch(offset, log_start_offset, log.state.log_end_offset, broker_epoch, own.now_ms)
+        # Before `refresh`: a follower that is about to join limits the high watermark already (`Leading.maximal_isr`).
         if broker_id not in leading.isr:
             self._propose(partition, leading.grown(broker_id, partition.high_watermark, own.active, own.broker_epoch))
+        # A follower that is level asks again and again. Only progress is worth the comparison of all followers.
         if before != (offset, log_start_offset):
             partition.refresh()
             if before[1] != log_start_offset:
@@ -91,6 +96,7 @@ class IsrKeeper:
         leading = partition.leading
         if leading is None:
             return False
+        # Newer metadata may have ended the change while its answer was on the way; its effect was counted then.
         before, was_pending = leading.isr, leading.pending is change
         again = leading.settle(change, answer)
         if was_pending and leading.pending is None and answer.error is ErrorCode.NONE:
@@ -113,6 +119,7 @@ class IsrKeeper:
             await self._has_proposed.wait()
             self._has_proposed = trio.Event()
             taken, self._proposed = self._proposed, {}
+            # A leader epoch may have ended, and a proposal may have been replaced, since they were noted.
             pending = {
                 partition: change
                 for partition, change in taken.items()

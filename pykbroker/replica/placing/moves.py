@@ -103,6 +103,8 @@ class Moves:
             if copy.log_start_offset > log.log_start_offset:
                 raise CorruptLog(f"the copy begins at offset {copy.log_start_offset} instead of {log.log_start_offset}")
             move = Move(partition, topic_id, directory, copy, self._quota)
+            # Only a copy that has replaced its log gets records that the log lacks: the stop came between the two
+            # renames.
             if copy.log_end_offset > log.log_end_offset:
                 await self._complete(move)
             else:
@@ -126,6 +128,7 @@ class Moves:
                 move.directory.path,
                 refusal,
             )
+            # Appends would go on in the shorter log, and assign offsets anew that the copy has acknowledged.
             move.partition.directory.set_offline(move.key)
             move.partition.log = None
             move.directory.futures.logs.pop(move.key).abandon()
@@ -215,11 +218,13 @@ class Moves:
                 return
             if move.was_limited:
                 move.end_throttle()
+            # Each round copies what was appended during the last one. If that does not halve, it never ends by itself.
             elif before is not None and copied > before // 2:
                 move.throttle()
             before = copied
 
     async def _finish(self, move: Move, assign: Assign) -> None:
+        # From here on producers may have to wait, so the quota of copies no longer counts.
         move.is_urgent = True
         await assign({(move.topic_id, move.partition.index): self._places.id_of(move.directory)})
         await self._approach(move)

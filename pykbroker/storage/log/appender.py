@@ -141,10 +141,13 @@ class LogAppender:
             )
         except error:
             raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch") from None
+        # Kafka allows one batch in a produced partition. Whatever else the bytes are, `single_batch` says it.
         if length + LENGTH_OVERHEAD != size:
             return self.append(single_batch(data), leader_epoch, now_ms, verification)
         if self._at_once_bytes_max < size <= self._batch_bytes_max or count > self._at_once_records_max:
             raise LongWork
+        # One condition for all that a header can be refused for: a good batch, which is nearly each one, pays for
+        # comparisons alone. Which rule was broken is found out only afterwards, by `check_header`, which raises.
         if (
             magic != MAGIC
             or base
@@ -167,8 +170,11 @@ class LogAppender:
             return self.append_opened(batch, leader_epoch, verification)
         if (rules := self._rules) is not None:
             youngest_ms = self._validated(rules, codec, data, count, base_ms, now_ms)
+            # Retention and the time index believe the header, so a header that lies is written anew. Kafka does the
+            # same.
             if youngest_ms != max_ms:
                 return self.append_opened(retimed(Batch.read(data), youngest_ms), leader_epoch, verification)
+        # Without a producer id there is nothing to check and nothing to remember.
         if producer_id < 0:
             base = self._write(data, size, length, delta, max_ms, leader_epoch)
             return Appended(base, base + delta)
@@ -177,6 +183,7 @@ class LogAppender:
         written = producers.check(producer_id, epoch, sequence, delta, transactional, verification)
         if written is not None:
             return duplicate(written)
+        # The write comes first: if it fails, the producer must be able to repeat the same sequence number.
         base = self._write(data, size, length, delta, max_ms, leader_epoch)
         producers.remember(producer_id, epoch, sequence, base, delta, max_ms, transactional)
         return Appended(base, base + delta)
@@ -196,21 +203,25 @@ class LogAppender:
         base = state.log_end_offset
         last = base + delta
         segment = self._segments.active
+        # `refuses` decides. The comparisons before it only spare the call for the batches that surely fit.
         if (
             segment.size + size > segment.size_max or max_timestamp > segment.timestamp_max or last > segment.offset_max
         ) and segment.refuses(size, last, max_timestamp):
             segment = state.roll()
         chunk: bytes | None = None
+        # A small batch is copied once, for the file and for the tail, from which consumers that keep up are served.
         if size <= KEEP_BYTES_MAX:
             data = chunk = PLACE.pack(base, length, leader_epoch) + data[AFTER_PLACE:]
         elif isinstance(data, bytes) or (isinstance(data, memoryview) and data.readonly):
             data = PLACE.pack(base, length, leader_epoch) + data[AFTER_PLACE:]
         else:
+            # The buffer belongs to the request and is read by nobody else, so a large batch is patched where it lies.
             PLACE.pack_into(data, 0, base, length, leader_epoch)
         segment.file.append(data)
         self._traffic.bytes_in += size
         self._tail.add(base, segment.size, chunk)
         segment.note(size, last, max_timestamp)
+        # From this line on the batch is in the log: an error above has changed nothing that a reader sees.
         state.log_end_offset = last + 1
         if leader_epoch != self._epochs.latest:
             self._flusher.begin_epoch(leader_epoch, base)
@@ -287,6 +298,8 @@ class LogAppender:
         except DecodeError as damage:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
         following = self._state.log_end_offset
+        # All batches are checked before the first is written, so that a damaged response leaves the log as it was.
+        # Offsets may have gaps, since the leader may have compacted, but never go back.
         for batch in found:
             if batch.base_offset < following or not batch.crc_ok():
                 raise ApiError(
@@ -300,6 +313,7 @@ class LogAppender:
         run: list[Batch] = []
         for batch in found:
             pending = position - begin
+            # A follower rolls by its own rules, so its segments need not begin where the leader's do.
             if self._segments.active.refuses(batch.size, batch.last_offset, batch.max_timestamp, pending):
                 self._append_run(memoryview(data)[begin:position], run)
                 self._state.roll()
