@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pykbroker.cli.own_address import DEFAULT_BOOTSTRAP, default_bootstrap
+from pykbroker.cli.own_address import DEFAULT_TEXT, default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.core.address import Address
 from pykbroker.core.address import named as named
@@ -31,8 +31,7 @@ bootstrap_option = click.option(
     type=bootstrap_servers,
     metavar="HOST[:PORT],...",
     default=default_bootstrap,
-    help="The brokers to try in this order; port 9092 may be left out. [default: the first listener that variables of "
-    f"pykbroker start name, else {DEFAULT_BOOTSTRAP}]",
+    help=f"The brokers to try in this order; port 9092 may be left out. {DEFAULT_TEXT}",
 )
 
 

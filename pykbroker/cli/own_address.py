@@ -9,6 +9,8 @@ import click
 from pykbroker.core.address import Address
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_TEXT = f"[default: the first listener that variables of pykbroker start name, else {DEFAULT_BOOTSTRAP}]"
+"""The text about `default_bootstrap` in the help of an option."""
 LOOPBACK = "127.0.0.1"
 OF_LISTENERS = ("PYKBROKER_CONTAINER", "PYKBROKER_LISTEN", "PYKBROKER_LISTENERS", "PYKBROKER_CONFIG")
 """The variables of `pykbroker start` that may name a listener. The first one makes it read those of images of Kafka."""

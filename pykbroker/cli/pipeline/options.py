@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from pykbroker.cli.ask import BOOTSTRAP_VARIABLE
-from pykbroker.cli.own_address import DEFAULT_BOOTSTRAP
+from pykbroker.cli.own_address import DEFAULT_TEXT, default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.cli.pipeline.run import failed, run_job
 
@@ -112,9 +112,8 @@ BOOTSTRAP = click.Option(
     show_envvar=True,
     type=brokers,
     metavar="HOST[:PORT],...",
-    default=DEFAULT_BOOTSTRAP,
-    show_default=True,
-    help="The brokers of the cluster.",
+    default=default_bootstrap,
+    help=f"The brokers of the cluster. {DEFAULT_TEXT}",
 )
 CONNECTOR = click.Option(
     ["--connector"],

@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
+from pykbroker.cli.ask import BOOTSTRAP_VARIABLE
 from pykbroker.cli.own_address import OF_LISTENERS, default_bootstrap
+from pykbroker.cli.pipeline.options import BOOTSTRAP
 
 CONTAINER = {"PYKBROKER_CONTAINER": "1"}
 
@@ -43,6 +45,12 @@ def test_the_first_listener_for_clients_is_asked(
     monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], address: str
 ) -> None:
     assert asked(monkeypatch, environ) == address
+
+
+def test_jobs_of_the_pipeline_ask_the_same_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(BOOTSTRAP_VARIABLE, raising=False)
+    monkeypatch.setenv("PYKBROKER_LISTEN", "0.0.0.0:19092")
+    assert BOOTSTRAP.consume_value(click.Context(click.Command("archive")), {})[0] == "127.0.0.1:19092"
 
 
 def test_the_listener_of_a_file_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
