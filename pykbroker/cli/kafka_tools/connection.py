@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 REACH_S_MAX = 60
 """The longest wait for a broker: Kafka's default.api.timeout.ms. Init containers rely on it to wait for a start."""
-SECURITY = ("sasl.", "ssl.")
 PLAINTEXT = ("", "PLAINTEXT")
 
 
@@ -58,13 +57,15 @@ def file_properties(given: Given, *options: str) -> dict[str, str]:
 
 
 def check_security(settings: Mapping[str, str]) -> None:
-    """Raise InvalidCommandLine if settings of a client ask for SASL or TLS."""
-    protocol = settings.get("security.protocol", "").upper()
-    named = [name for name in settings if name.startswith(SECURITY)]
-    if protocol not in PLAINTEXT or named:
+    """Raise InvalidCommandLine if settings of a client ask for SASL or TLS.
+
+    As in Kafka, other settings of SASL and TLS have no effect on a connection with PLAINTEXT.
+    """
+    protocol = settings.get("security.protocol", "").strip().upper()
+    if protocol not in PLAINTEXT:
         raise InvalidCommandLine(
-            f"{named[0] if protocol in PLAINTEXT else f'security.protocol={protocol}'} is not supported: the tools use"
-            " a PLAINTEXT listener, so name one in --bootstrap-server and leave out settings of SASL and TLS"
+            f"security.protocol={protocol} is not supported: the tools use a PLAINTEXT listener, so name one in"
+            " --bootstrap-server and leave out settings of SASL and TLS"
         )
 
 

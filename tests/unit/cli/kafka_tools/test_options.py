@@ -151,8 +151,8 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ),
         ("kafka-console-producer --bootstrap-server k:1", 'Missing required argument "[topic]"'),
         (
-            "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property sasl.mechanism=PLAIN",
-            "sasl.mechanism is not supported",
+            "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property security.protocol=SASL_SSL",
+            "security.protocol=SASL_SSL is not supported",
         ),
         (
             "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property transactional.id=x",
