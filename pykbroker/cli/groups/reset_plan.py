@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import NamedTuple
 
 import click
@@ -15,8 +16,8 @@ from pykbroker.core.topic_partition import TopicPartition
 UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SHORT_DURATION = re.compile(r"(\d{1,15})([smhd])", re.ASCII)
 ISO_DURATION = re.compile(
-    r"P(?=[\dT])(?:(?P<d>\d{1,15})D)?(?:T(?=\d)(?:(?P<h>\d{1,15})H)?(?:(?P<m>\d{1,15})M)?(?:(?P<s>\d{1,15})S)?)?",
-    re.ASCII,
+    r"P(?=[\dT])(?:(?P<d>\d{1,15})D)?(?:T(?=\d)(?:(?P<h>\d{1,15})H)?(?:(?P<m>\d{1,15})M)?(?:(?P<s>\d{1,15}(?:\.\d{1,9})?)S)?)?",
+    re.ASCII | re.IGNORECASE,
 )
 FILE_FORM = "TOPIC,PARTITION,OFFSET"
 
@@ -104,7 +105,7 @@ def duration(text: str) -> int:
     found = ISO_DURATION.fullmatch(text)
     if found is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 90s, 15m, 2h, 7d or P7DT2H")
-    return sum(int(count) * UNIT_MS[unit] for unit, count in found.groupdict().items() if count)
+    return sum(int(Decimal(count) * UNIT_MS[unit]) for unit, count in found.groupdict().items() if count)
 
 
 def offsets_of_file(lines: Iterable[str], name: str, group: str) -> dict[TopicPartition, int]:

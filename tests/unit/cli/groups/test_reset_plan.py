@@ -89,6 +89,7 @@ def test_the_plan_is_sorted_by_partition() -> None:
         ("PT2H", 7_200_000),
         ("P1DT1H1M1S", 90_061_000),
         ("P0D", 0),
+        ("pt1h0.5s", 3_600_500),
     ],
 )
 def test_a_duration_is_a_number_with_a_unit_or_in_the_form_of_iso_8601(text: str, ms: int) -> None:
