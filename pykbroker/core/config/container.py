@@ -37,6 +37,8 @@ OF_DEBEZIUM = {
     "NODE_ROLE": "process.roles",
     "ZOOKEEPER_CONNECT": "zookeeper.connect",
 }
+COMMANDS = ("BROKER_ID_COMMAND", "HOSTNAME_COMMAND", "PORT_COMMAND", "RACK_COMMAND")
+"""Variables of wurstmeister's image with commands that print a value."""
 ROLES_OF_DEBEZIUM = {"combined": "broker,controller"}
 OF_CONTAINER_ADDRESS = {ALLOW_PLAINTEXT, ENABLE_KRAFT, "KAFKA_ZOOKEEPER_CONNECT", *OF_DEBEZIUM}
 """Variables of images that advertise an address of their container, unless a variable names another one.
@@ -175,5 +177,7 @@ def _cluster_id(environ: Mapping[str, str]) -> RequiredClusterId | None:
 def _warnings(environ: Mapping[str, str], host: str, port: str) -> Iterator[str]:
     if environ.get(ENABLE_KRAFT, "").strip().lower() in ("no", "false", "0"):
         yield f"{ENABLE_KRAFT}: there is no ZooKeeper mode, as in Kafka 4. The variable has no effect."
+    for name in filter(environ.get, COMMANDS):
+        yield f"{name} has no effect, as no command is run: write the value that it prints."
     if port and not host:
         yield f"{port} has no effect without {HOSTS[PORTS.index(port)]}."

@@ -47,6 +47,11 @@ def test_a_mode_without_kraft_has_a_warning(off: str) -> None:
     )
 
 
+def test_a_command_that_prints_a_value_has_a_warning() -> None:
+    found = container_configs({"BROKER_ID_COMMAND": "hostname | tail -c 2", "RACK_COMMAND": ""})
+    assert found.warnings == ("BROKER_ID_COMMAND has no effect, as no command is run: write the value that it prints.",)
+
+
 def test_an_advertised_port_without_a_host_has_a_warning() -> None:
     found = container_configs({"KAFKA_ADVERTISED_PORT": "9092"})
     assert found.warnings == ("KAFKA_ADVERTISED_PORT has no effect without KAFKA_ADVERTISED_HOST_NAME.",)
