@@ -70,7 +70,7 @@ class Upkeep:
         """Write the high watermarks of this directory if one of them has changed."""
         found = await high_watermarks(self._replicas, directory)
         if found != self._written.get(directory.path):
-            await directory.checkpoint_high_watermarks(found)
+            await directory.checkpoints.write_high_watermarks(found)
             self._written[directory.path] = found
 
     async def _commit(self, directory: LogDirectory) -> None:
@@ -83,7 +83,7 @@ class Upkeep:
 
         Recovery treats a log that no checkpoint lists as new, and a new log begins at offset 0.
         """
-        await directory.checkpoint()
+        await directory.checkpoints.write()
         now_ms = self._wall_ms()
         for partition in list(self._replicas.online(directory)):
             try:

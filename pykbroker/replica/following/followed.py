@@ -130,12 +130,14 @@ class Followed:
         with partition.errors():
             partition.lower_high_watermark(change.offset)  # first, as the next checkpoint must not have the old one
             if isinstance(change, Restart):
-                await partition.directory.truncate_fully(partition.key, change.offset, change.log_start_offset)
+                await partition.directory.truncation.truncate_fully(
+                    partition.key, change.offset, change.log_start_offset
+                )
                 partition.high_watermark = change.log_start_offset
                 partition.refused.forget()
             else:
                 before = self._log().producers
-                await partition.directory.truncate(partition.key, change.offset)
+                await partition.directory.truncation.truncate(partition.key, change.offset)
                 log = self._log()
                 partition.lower_high_watermark(log.state.log_end_offset)
                 if log.producers is not before and partition.high_watermark == committed:

@@ -126,7 +126,7 @@ class PartitionOpener:
             keys = [partition.key for partition in created if partition.directory is directory]
             try:
                 if keys:
-                    await directory.list_created(keys)
+                    await directory.root_checkpoints.list_created(keys)
             except OSError as refusal:
                 logger.warning("%s: %d new partitions cannot be listed: %s", directory.path, len(keys), refusal)
                 directory.fail(refusal)
@@ -160,7 +160,7 @@ class PartitionOpener:
             return False
         try:
             log = await target.create_log(key, partition.topic_id, config, is_anew=True)
-            await target.list_created([key])
+            await target.root_checkpoints.list_created([key])
         except OSError as refusal:
             logger.error("%s: cannot be fetched anew into %s: %s; retrying", key, target.path, refusal)
             target.fail(refusal)

@@ -161,7 +161,7 @@ class Places:
                 " mount its disk, or add it to log.dirs"
             )
         for directory in self.directories:
-            if directory.may_have_had_records(key, clean=is_only or directory.clean):
+            if directory.root_checkpoints.may_have_had_records(key, clean=is_only or directory.clean):
                 return directory, "its directory is missing, though it may have had records"
         if assigned == LOST or (lost and not is_directory(assigned)):
             return self.directories[0], (

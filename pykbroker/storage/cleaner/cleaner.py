@@ -141,7 +141,7 @@ class Cleaner:
             before = log.size_bytes
             clean = await Cleaning(cleanable, worker, self._pace).run(self._wall_ms(), self._settings().keys_max)
             log.cleaned_offset = clean
-            await partition.directory.checkpoint_cleaned()
+            await partition.directory.checkpoints.write_cleaned()
         except (Interrupted, ApiError) as reason:
             logger.info("%s is not compacted: %s", log.directory, reason)
         except (CorruptLog, OSError) as failure:

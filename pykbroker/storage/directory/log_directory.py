@@ -89,21 +89,16 @@ class LogDirectory:
         self._disk, self._off_loop, self._opener, self._wall_ms = disk, off_loop, opener, wall_ms
         self._jitter = lambda below: int(jitter() * below)
         self._loaded, self._traffic = Loaded(loaded_max), Traffic()
-        self._checkpoints, self._marker = checkpoints, marker
+        self.root_checkpoints, self._marker = checkpoints, marker
         self._directories = PartitionDirectories(disk, checkpoints, self.fail, clean=self.clean)
         self.partitions = self._directories.partitions
         self._topic_ids = self._directories.topic_ids
         self._offline: set[TopicPartition] = set()
         self.lost: set[TopicPartition] = set()
         """The partitions whose directory is missing. Their checkpointed offsets are kept."""
-        self.may_have_had_records, self.list_created = checkpoints.may_have_had_records, checkpoints.list_created
         known = self._topic_ids.keys()
-        writer = CheckpointWriter(disk, checkpoints, self.logs, known, self._offline, self.lost, self.fail)
-        self.checkpoint, self.checkpoint_cleaned = writer.write, writer.write_cleaned
-        self.checkpoint_high_watermarks = writer.write_high_watermarks
-        truncation = Truncation(self.logs, checkpoints, writer)
-        self.truncate, self.truncate_fully = truncation.truncate, truncation.truncate_fully
-        self.exists = disk.exists
+        self.checkpoints = CheckpointWriter(disk, checkpoints, self.logs, known, self._offline, self.lost, self.fail)
+        self.truncation = Truncation(self.logs, checkpoints, self.checkpoints)
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
             disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores
@@ -172,9 +167,13 @@ class LogDirectory:
             traffic.flushes,
         )
 
+    def exists(self, path: str) -> bool:
+        """Whether a file or a directory exists. The empty path is the log directory."""
+        return self._disk.exists(path)
+
     def high_watermark(self, key: TopicPartition) -> int:
         """Return the last checkpointed high watermark, 0 without one."""
-        return self._checkpoints.left[HIGH_WATERMARKS].get(key, 0)
+        return self.root_checkpoints.left[HIGH_WATERMARKS].get(key, 0)
 
     async def open_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
         """Recover a partition's log. Raise CorruptLog if the log is damaged or belongs to another topic.
@@ -250,14 +249,14 @@ class LogDirectory:
             raise
 
     async def _open(self, key: TopicPartition, config: LogConfig) -> Log:
-        left = self._checkpoints.left
+        left = self.root_checkpoints.left
         self.logs[key] = log = await Log.open(
             self._disk,
             directory_name(key),
             config,
             off_loop=self._opener,
             now_ms=self._wall_ms(),
-            recovery_point=self._checkpoints.recovery_point(key),
+            recovery_point=self.root_checkpoints.recovery_point(key),
             log_start_offset=left[LOG_STARTS].get(key, 0),
             cleaned_offset=left[CLEANED].get(key, 0),
             high_watermark=left[HIGH_WATERMARKS].get(key, 0),
@@ -283,7 +282,7 @@ class LogDirectory:
                 log.abandon()
         self._offline.difference_update(keys)
         try:
-            await self._checkpoints.erase(keys)
+            await self.root_checkpoints.erase(keys)
         except OSError as refusal:
             logger.warning("%s: the checkpoints of deleted partitions cannot be erased: %s", self.path, refusal)
             self.fail(refusal)
@@ -299,7 +298,7 @@ class LogDirectory:
         """
         strays = list(strays)
         try:
-            await self._checkpoints.erase([one.key for one in strays])
+            await self.root_checkpoints.erase([one.key for one in strays])
         except OSError as refusal:
             logger.warning("%s: the checkpoints of stray partitions cannot be erased: %s", self.path, refusal)
             self.fail(refusal)
@@ -319,7 +318,7 @@ class LogDirectory:
 
         If OSError is raised, no future log was created.
         """
-        await self._checkpoints.erase([key])
+        await self.root_checkpoints.erase([key])
         return await self.futures.create(key, topic_id, config, start)
 
     def release(self, key: TopicPartition) -> None:
@@ -337,7 +336,7 @@ class LogDirectory:
         """Make the removal of this partition durable."""
         await self.sync_names()
         try:
-            await self._checkpoints.erase([key])
+            await self.root_checkpoints.erase([key])
         except OSError as refusal:
             self.fail(refusal)
 
@@ -364,8 +363,8 @@ class LogDirectory:
             )
             self.fail(refusal)
         try:
-            await self.list_created([key])
-            await self.checkpoint()  # a log without a recovery point would count as one that was never synced
+            await self.root_checkpoints.list_created([key])
+            await self.checkpoints.write()  # a log without a recovery point would count as one that was never synced
         except OSError as refusal:
             self.fail(refusal)
 
@@ -400,7 +399,7 @@ class LogDirectory:
             if self._wall_ms() >= next_checkpoint_ms:
                 next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
                 try:
-                    await self.checkpoint()
+                    await self.checkpoints.write()
                 except OSError as refused:
                     refusals.append(refused)
             for refusal in refusals:
@@ -446,8 +445,8 @@ class LogDirectory:
         failed = self.failed is not None
         try:
             await self._close_logs(complete)
-            await self.checkpoint()
-            await self.checkpoint_high_watermarks(high_watermarks)
+            await self.checkpoints.write()
+            await self.checkpoints.write_high_watermarks(high_watermarks)
             if self.failed is None and not self._offline and not any(log.failed for log in self.logs.values()):
                 lost_writes.forget(self._disk)
                 content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
@@ -478,7 +477,7 @@ class LogDirectory:
             self._unlock()
 
     def _unlock(self) -> None:
-        self._checkpoints.close()
+        self.root_checkpoints.close()
         self._disk.unlock(LOCK)
 
     async def _close_logs(self, complete: bool) -> None:

@@ -172,7 +172,7 @@ async def test_a_log_whose_files_are_gone_is_fetched_anew(autojump_clock: Clock)
     async with cluster.up():
         await fill(cluster)
         broker = cluster.brokers[3]
-        await broker.directory.checkpoint_high_watermarks(broker.replicas.high_watermarks(broker.directory))
+        await broker.directory.checkpoints.write_high_watermarks(broker.replicas.high_watermarks(broker.directory))
         await cluster.kill(3)
         del broker.volume.find_directory("").entries["t-0"]
         await cluster.start(3)
@@ -213,7 +213,7 @@ async def test_a_log_that_is_found_damaged_at_start_is_fetched_anew(autojump_clo
         broker = cluster.brokers[3]
         assert broker.partition.log is not None
         await broker.partition.log.flush()
-        await broker.directory.checkpoint()
+        await broker.directory.checkpoints.write()
         await cluster.kill(3)
         found = broker.volume.find(f"t-0/{0:020d}.log")
         assert isinstance(found, Inode)

@@ -79,8 +79,8 @@ async def test_a_new_replica_is_listed_before_it_leads_and_stays_so_while_its_di
     volumes = Volume(), Volume()
     host = host_of(volumes, SEVERAL)
     partition = await host.open()
-    await partition.directory.checkpoint_high_watermarks(host.replicas.high_watermarks(partition.directory))
-    await partition.directory.checkpoint()
+    await partition.directory.checkpoints.write_high_watermarks(host.replicas.high_watermarks(partition.directory))
+    await partition.directory.checkpoints.write()
     await end(host, is_clean=False)
     drop(volumes[0])
     assert not (await host_of(volumes, SEVERAL).open()).is_online

@@ -125,14 +125,14 @@ async def test_an_emptied_replica_joins_after_records_were_deleted_up_to_the_mid
         await until(lambda: places(cluster) == {(45, 100)})
         assert [one.base_offset for one in batches(cluster.brokers[3].content())] == list(range(40, 100, 10))
         await append(cluster, 1, b"on")
-        await cluster.brokers[3].directory.checkpoint()
+        await cluster.brokers[3].directory.checkpoints.write()
         await restart_all(cluster)
         assert (log_of(cluster, 3).log_start_offset, log_of(cluster, 3).log_end_offset) == (45, 101)
 
 
 async def with_stale_epochs(cluster: Cluster) -> None:
     """Kill broker 3, whose leader epochs begin below its log, as if its first segments were missing."""
-    await cluster.brokers[3].directory.checkpoint()
+    await cluster.brokers[3].directory.checkpoints.write()
     await cluster.kill(3)
     directory = cluster.brokers[3].volume.find_directory("t-0")
     directory.entries["leader-epoch-checkpoint"].content[:] = b"0\n1\n0 0\n"

@@ -137,7 +137,7 @@ async def test_a_refused_flush_is_retried_in_the_next_round(
 async def test_segments_that_were_not_durable_at_a_crash_are_flushed_after_the_start(real_dir: RealDirectory) -> None:
     directory = await real_dir.open()
     filled(await directory.create_log(KEY, TOPIC_ID, SMALL), 30)
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     real_dir.crash()
     directory = await real_dir.open()
     log = await directory.open_log(KEY, TOPIC_ID, SMALL)

@@ -55,17 +55,17 @@ async def recorded_run(lives: int) -> Recording[Known]:
         log = await directory.create_log(KEY, topic_id, SMALL)
         for number in range(12 - 4 * life):
             log.appender.append(batch(b"%d" % number * 40), 0, NOW)
-        await directory.checkpoint_high_watermarks({KEY: log.log_end_offset})
-        await directory.checkpoint()
+        await directory.checkpoints.write_high_watermarks({KEY: log.log_end_offset})
+        await directory.checkpoints.write()
         await log.flush()
         known = replace(known, synced=log.log_end_offset)
         recording.note(known)
-        await directory.checkpoint()
+        await directory.checkpoints.write()
         known = replace(known, start=5)
         recording.note(known)
         if not life:
             log.delete_records(5)
-            await directory.checkpoint()
+            await directory.checkpoints.write()
     return recording
 
 

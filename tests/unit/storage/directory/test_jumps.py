@@ -48,9 +48,9 @@ async def long_log(directory: LogDirectory) -> Log:
     log.state.take_snapshot()  # as a start after a crash does
     log.delete_records(1)  # which a checkpoint has, since it is inside the first segment
     log.cleaned_offset = END - 10
-    await directory.checkpoint()
-    await directory.checkpoint_cleaned()
-    await directory.checkpoint_high_watermarks({KEY: END})
+    await directory.checkpoints.write()
+    await directory.checkpoints.write_cleaned()
+    await directory.checkpoints.write_high_watermarks({KEY: END})
     assert (log.log_end_offset, len(log.segments.sealed) > 5) == (END, True)
     return log
 
@@ -110,12 +110,12 @@ JUMPS: dict[str, tuple[Jump, int, int]] = {
     "delete_records": (deleted, 50, END),
     "retain": (retained, 0, END),
     "retain all": (retained_wholly, END, END),
-    "truncate": (lambda directory, _: directory.truncate(KEY, 61), 1, 61),
-    "truncate to the log start": (lambda directory, _: directory.truncate(KEY, 0), 0, 0),
-    "begin anew above": (lambda directory, _: directory.truncate_fully(KEY, 921, 921), 921, 921),
-    "begin anew at the end": (lambda directory, _: directory.truncate_fully(KEY, END, END), END, END),
-    "begin anew below": (lambda directory, _: directory.truncate_fully(KEY, 30, 30), 30, 30),
-    "begin anew inside a batch": (lambda directory, _: directory.truncate_fully(KEY, 920, 921), 921, 920),
+    "truncate": (lambda directory, _: directory.truncation.truncate(KEY, 61), 1, 61),
+    "truncate to the log start": (lambda directory, _: directory.truncation.truncate(KEY, 0), 0, 0),
+    "begin anew above": (lambda directory, _: directory.truncation.truncate_fully(KEY, 921, 921), 921, 921),
+    "begin anew at the end": (lambda directory, _: directory.truncation.truncate_fully(KEY, END, END), END, END),
+    "begin anew below": (lambda directory, _: directory.truncation.truncate_fully(KEY, 30, 30), 30, 30),
+    "begin anew inside a batch": (lambda directory, _: directory.truncation.truncate_fully(KEY, 920, 921), 921, 920),
 }
 """The jumps by their names, with the log start offset and the end after each."""
 ANEW = [name for name in JUMPS if name.startswith("begin anew")]
@@ -146,8 +146,8 @@ async def test_a_start_finds_the_log_as_it_was_after_a_jump(real_dir: RealDirect
     directory, log = await jumped(real_dir, name)
     append_others(log)
     if ending == "kill":  # the log start offset of DeleteRecords is in a checkpoint once a minute
-        await directory.checkpoint()
-        await directory.checkpoint_cleaned()
+        await directory.checkpoints.write()
+        await directory.checkpoints.write_cleaned()
     before = await state_of(log)
     again = await started(real_dir, directory, ending)
     assert await state_of(again) == before
@@ -179,7 +179,7 @@ async def test_a_log_that_begins_anew_remembers_nothing(real_dir: RealDirectory,
     assert names == [f"{log.log_end_offset:020d}.log", EPOCHS, "partition.metadata"]
     for checkpoint in (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED, LOG_STARTS):
         assert real_dir.offsets(checkpoint).get(KEY, 0) <= min(log.log_end_offset, 30)
-    await directory.truncate(KEY, END - 1)  # the leader that is followed now has lost records
+    await directory.truncation.truncate(KEY, END - 1)  # the leader that is followed now has lost records
     assert list(log.producers.entries()) == []
 
 
@@ -192,7 +192,7 @@ async def test_checkpoints_are_lowered_before_a_log_is_truncated(
     log.delete_records(65)
     await log.retain(NOW, END)
     log.delete_records(80)
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     assert real_dir.offsets(LOG_STARTS) == {KEY: 80}
     seen: list[int] = []
     truncate = log.shrinker.truncate
@@ -200,12 +200,12 @@ async def test_checkpoints_are_lowered_before_a_log_is_truncated(
     async def looked(offset: int) -> None:
         seen.extend(real_dir.offsets(name).get(KEY, 0) for name in (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED))
         seen.append(real_dir.offsets(LOG_STARTS).get(KEY, 0))
-        await directory.checkpoint()
+        await directory.checkpoints.write()
         seen.append(real_dir.offsets(LOG_STARTS).get(KEY, 0))
         await truncate(offset)
 
     monkeypatch.setattr(type(log.shrinker), "truncate", lambda _, offset: looked(offset))
-    await directory.truncate(KEY, 75)
+    await directory.truncation.truncate(KEY, 75)
     assert max(seen) <= 75
     append_others(log)
     real_dir.crash()
@@ -241,7 +241,7 @@ async def test_a_log_that_lost_all_its_records_below_its_start_begins_anew_for_e
     log = await long_log(directory)
     epochs = (real_dir.path / "topic-0" / EPOCHS).read_text()
     log.delete_records(END)
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     assert real_dir.offsets(LOG_STARTS) == {KEY: END}
     real_dir.crash()
     lost = [one for one in log.segments.every() if one.base_offset >= log.recovery_point]
@@ -254,7 +254,7 @@ async def test_a_log_that_lost_all_its_records_below_its_start_begins_anew_for_e
         directory = await real_dir.open()
         log = await directory.open_log(KEY, TOPIC_ID, SMALL)
         assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (END, END, ())
-        await directory.checkpoint()
+        await directory.checkpoints.write()
         real_dir.crash()
 
 
@@ -294,12 +294,12 @@ async def test_a_log_that_cannot_be_synced_now_stays_in_the_checkpoint(
 
     with monkeypatch.context() as crowded:
         crowded.setattr(Flusher, "sync_directory", refuse)
-        await directory.checkpoint()
+        await directory.checkpoints.write()
         assert real_dir.offsets(RECOVERY_POINTS) == {KEY: point}
         assert real_dir.offsets(LOG_STARTS) == {KEY: 1}
-        await directory.truncate(KEY, 0)
+        await directory.truncation.truncate(KEY, 0)
         assert real_dir.offsets(LOG_STARTS) == {KEY: 0}
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     assert real_dir.offsets(LOG_STARTS) == {}
 
 

@@ -59,7 +59,7 @@ async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(real_
     filled(log, 30)
     await log.flush()
     point = log.log_end_offset
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     log.appender.append(batch(), 0, NOW)
     real_dir.crash()
     with next(real_dir.path.glob(f"topic-0/*{log.segments.active.base_offset}.log")).open("ab") as file:
@@ -279,7 +279,7 @@ async def test_deleting_a_partition_during_its_flush_does_not_take_the_directory
     monkeypatch.setattr(SystemFile, "sync", slow)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(directory._chores.round)
-        nursery.start_soon(directory.checkpoint)
+        nursery.start_soon(directory.checkpoints.write)
         await waiting.wait()
         await directory.delete_logs([TopicPartition("topic", 0)])
         go.set()
@@ -497,7 +497,7 @@ async def test_a_log_whose_segments_are_missing_is_offline_instead_of_empty(
     directory = await real_dir.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     if is_known:
-        await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): 6})
+        await directory.checkpoints.write_high_watermarks({TopicPartition("topic", 0): 6})
     real_dir.crash()
     (real_dir.path / "topic-0" / f"{0:020d}.log").unlink()
     directory = await real_dir.open()
@@ -535,7 +535,7 @@ async def test_a_log_that_ends_below_its_recovery_point_is_damaged_even_after_a_
     end_of_first = log.size_bytes
     log.appender.append(batch(b"b"), 0, NOW)
     await log.flush()
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     real_dir.crash()
     os.truncate(real_dir.path / "topic-0" / f"{0:020d}.log", end_of_first)
     directory = await real_dir.open()
@@ -554,8 +554,8 @@ async def test_a_new_topic_does_not_inherit_the_checkpoints_of_a_deleted_topic_w
         await log.flush()
     end = log.log_end_offset
     directory.logs[TopicPartition("topic", 0)].delete_records(4)
-    await directory.checkpoint()
-    await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): end, TopicPartition("other", 0): end})
+    await directory.checkpoints.write()
+    await directory.checkpoints.write_high_watermarks({TopicPartition(each, 0): end for each in ("topic", "other")})
     if restart:
         real_dir.crash()
         directory = await real_dir.open()
@@ -580,7 +580,7 @@ async def test_a_high_watermark_is_checkpointed_once_the_directory_of_its_log_is
             raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(SystemDisk, "sync_directory", refuse)
-    await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): 2, TopicPartition("topic", 1): 2})
+    await directory.checkpoints.write_high_watermarks({TopicPartition("topic", 0): 2, TopicPartition("topic", 1): 2})
     assert real_dir.offsets("replication-offset-checkpoint") == {("topic", 1): 2}
 
 

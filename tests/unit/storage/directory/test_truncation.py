@@ -25,7 +25,7 @@ async def flushed_log(directory: LogDirectory, *values: bytes) -> Log:
     for _ in range(END):
         log.appender.append(batch(*values), 1, NOW)
     await log.flush()
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     return log
 
 
@@ -42,9 +42,9 @@ async def test_a_truncation_that_cannot_lower_a_checkpoint_leaves_the_log_as_it_
     with monkeypatch.context() as full:
         full.setattr(RootCheckpoints, "write", refuse)
         with pytest.raises(OSError, match="No space left"):
-            await directory.truncate(KEY, 20)
+            await directory.truncation.truncate(KEY, 20)
         with pytest.raises(OSError, match="No space left"):
-            await directory.truncate_fully(KEY, 50, 50)
+            await directory.truncation.truncate_fully(KEY, 50, 50)
     log.become_leader(2)
     log.appender.append(batch(b"new"), 2, NOW)
     await log.flush()
@@ -60,7 +60,7 @@ async def test_a_start_after_a_kill_finds_a_log_that_was_truncated_inside_a_batc
 ) -> None:
     directory = await real_dir.open()
     log = await flushed_log(directory, b"a", b"b", b"c")
-    await directory.truncate(KEY, offset)
+    await directory.truncation.truncate(KEY, offset)
     assert log.log_end_offset == 60
     real_dir.crash()
     again = await (await real_dir.open()).open_log(KEY, TOPIC_ID, SMALL)
@@ -81,8 +81,8 @@ async def test_a_log_that_cannot_be_begun_anew_keeps_its_leader_epochs(
     with monkeypatch.context() as crowded:
         crowded.setattr(Flusher, "sync_names", refuse)
         with pytest.raises(OSError, match="Too many open files"):
-            await directory.truncate_fully(KEY, 50, 50)
+            await directory.truncation.truncate_fully(KEY, 50, 50)
     assert log.epochs.entries == before != ()
     assert log.epochs.latest == 1
-    await directory.truncate_fully(KEY, 50, 50)
+    await directory.truncation.truncate_fully(KEY, 50, 50)
     assert (log.epochs.entries, log.log_end_offset) == ((), 50)

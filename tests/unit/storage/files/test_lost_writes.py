@@ -38,7 +38,7 @@ async def failed(flushed: int) -> Volume:
     for number in range(40):
         if number == flushed:
             await log.flush()
-            await directory.checkpoint()
+            await directory.checkpoints.write()
         log.appender.append(batch(b"%d" % number * 40), 0, NOW)
     faults.sync_fails = 1.0
     with pytest.raises(OSError, match="Input/output error"):

@@ -66,8 +66,8 @@ async def appended(volume: Volume, room: int) -> tuple[list[int], bool]:
             )
             if number % 7 == 0:
                 await log.flush()
-                await directory.checkpoint()
-                await directory.checkpoint_high_watermarks({KEY: log.log_end_offset})
+                await directory.checkpoints.write()
+                await directory.checkpoints.write_high_watermarks({KEY: log.log_end_offset})
         except OSError as full:
             assert full.errno == errno.ENOSPC
         if disk.room < -3:

@@ -37,7 +37,7 @@ async def recorded_run(cut: int, begin: int | None = None) -> Recording[Known]:
     recording = Recording(known)
     directory = await opened(recording.volume)
     log = await directory.create_log(KEY, TOPIC_ID, SMALL)
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     before = b""
     for number in range(OLD):
         stored = batch(b"old %2d" % number)
@@ -48,15 +48,15 @@ async def recorded_run(cut: int, begin: int | None = None) -> Recording[Known]:
         log.appender.append(batch(b"old %2d" % number), 0, NOW)
     await log.flush()
     assert await every_byte(log) == before
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     known = replace(known, durable=before[: cut * len(batch(b"old  0"))])
     recording.note(known)
     if begin is None:
-        await directory.truncate(KEY, cut)
+        await directory.truncation.truncate(KEY, cut)
     else:
         cut, known = begin, replace(known, contents=(before, b""), starts=(0, begin))
         recording.note(known)
-        await directory.truncate_fully(KEY, begin, begin)
+        await directory.truncation.truncate_fully(KEY, begin, begin)
         known = replace(known, starts=(begin,))
     after = known.durable
     for number in range(cut, cut + NEW):
@@ -69,7 +69,7 @@ async def recorded_run(cut: int, begin: int | None = None) -> Recording[Known]:
     await log.flush()
     assert await every_byte(log) == after
     recording.note(replace(known, durable=after))
-    await directory.checkpoint()
+    await directory.checkpoints.write()
     return recording
 
 
