@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable
 from math import inf
@@ -15,15 +15,18 @@ from typing import Any, Self
 
 from pykbroker.client.aiokafka_arguments import without_aiokafka_defaults
 from pykbroker.client.settings import INT32_MAX, InvalidSetting
-from pykbroker.consumer.async_calls import AsyncCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH, checked_limit
 from pykbroker.consumer.settings import ASSIGNORS, consumer_settings
+from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.errors import ConsumerClosed
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
+from pykbroker.core.consumer.offsets import TimedOffset
+from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns, by_partition
+from pykbroker.core.consumer.subscription import paused
 from pykbroker.core.consumer.unread import Taken
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.client_world import ClientWorld
@@ -33,18 +36,19 @@ CLOSE_S_MAX = 30.0
 client_numbers = itertools.count(1)
 
 
-class AsyncConsumer(AsyncCalls):
+class AsyncConsumer:
     """A consumer for asyncio. The settings have Kafka's names, and aiokafka's arguments are accepted too.
 
     A background thread fetches and sends heartbeats, on trio. Use the consumer with `async with`, or call `start` first
-    and `stop` at the end. A call may be cancelled, or limited by `asyncio.wait_for`: no record is lost then.
+    and `stop` at the end. A call may be cancelled, or limited by `asyncio.wait_for`: no record is lost then. Functions
+    that are not async change what the next poll does. ConsumerTimeout is raised after `default_api_timeout_ms`.
     """
 
     def __init__(self, *topics: str, world: ClientWorld | None = None, **settings: Any) -> None:
         named = consumer_arguments(settings)
         named.setdefault("client_id", f"pykbroker-consumer-{next(client_numbers)}")
-        super().__init__()
         self._settings, self._world, self._topics = consumer_settings(named), world, topics
+        self._started: HostedConsumer | None = None
         self._deserializers = Deserializers(self._settings.key_deserializer, self._settings.value_deserializer)
 
     async def __aenter__(self) -> Self:
@@ -74,14 +78,24 @@ class AsyncConsumer(AsyncCalls):
         try:
             async with asyncio.timeout(timeout_s):
                 if commits:
-                    await self._call(hosted.calls.commit_last)
-                leave = partial(hosted.poller.leave, LeaveMode.DEFAULT, "the consumer is being closed")
+                    await self._call(hosted.consumer.commit_last)
+                leave = partial(hosted.consumer.poller.leave, LeaveMode.DEFAULT, "the consumer is being closed")
                 while (step := await self._call(leave)) is not None:
                     await self._call_listener(step)
         except (TimeoutError, ConsumerClosed):  # closed by a call that was interrupted while it ended the thread
             return
         finally:
             await asyncio.shield(asyncio.to_thread(hosted.stop))
+
+    @property
+    def _hosted(self) -> HostedConsumer:
+        if self._started is None:
+            raise RuntimeError("the consumer is not started: use `async with`, or await start() first")
+        return self._started
+
+    async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the consumer in its thread, and return its result."""
+        return await self._hosted.call_async(function, *args)
 
     # ---- the subscription
 
@@ -94,7 +108,7 @@ class AsyncConsumer(AsyncCalls):
         """
         if bool(topics) is bool(pattern):
             raise TypeError("give either topics or a pattern")
-        calls = self._hosted.calls
+        calls = self._hosted.consumer
         if pattern is not None:
             self._hosted.ask(calls.subscribe_pattern, pattern, listener)
         else:
@@ -102,11 +116,11 @@ class AsyncConsumer(AsyncCalls):
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read exactly these partitions, without the group's assignment."""
-        self._hosted.ask(self._hosted.calls.assign, partitions)
+        self._hosted.ask(self._hosted.consumer.assign, partitions)
 
     async def unsubscribe(self) -> None:
         """Leave the group, and read nothing."""
-        while (step := await self._call(self._hosted.poller.unsubscribe)) is not None:
+        while (step := await self._call(self._hosted.consumer.poller.unsubscribe)) is not None:
             await self._call_listener(step)
 
     def subscription(self) -> frozenset[str]:
@@ -208,13 +222,116 @@ class AsyncConsumer(AsyncCalls):
     async def _call_listener(self, step: CallListener) -> None:
         """Call the listener. If an interrupt ends the call, the next poll repeats it, or the end of the membership."""
         try:
-            result = call_listener(self._hosted.calls.listener, step)
+            result = call_listener(self._hosted.consumer.listener, step)
             if isawaitable(result):
                 await result
         except (Exception, asyncio.CancelledError):
             self._hosted.ask(self._hosted.answer, step, False)
             raise
         self._hosted.ask(self._hosted.answer, step, True)
+
+    # ---- positions
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue at an offset. Raise SubscriptionConflict for a partition that is not assigned."""
+        self._hosted.ask(self._hosted.consumer.seek, TopicPartition(*partition), offset)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue at the start of the log, which is looked up later. By default, all assigned partitions move."""
+        await self._call(self._hosted.consumer.seek_to_beginning, partitions)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue at the end of the log, which is looked up later. By default, all assigned partitions move."""
+        await self._call(self._hosted.consumer.seek_to_end, partitions)
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """Continue at committed offsets, and return them. By default, all assigned partitions move."""
+        moved = list(partitions) or self._hosted.shell.subscription.partitions
+        found = await self._call(self._hosted.consumer.committed, moved)
+        for partition, committed in found.items():
+            if committed is not None:
+                self.seek(partition, committed.offset)
+        return {partition: None if each is None else each.offset for partition, each in found.items()}
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record."""
+        found: int = await self._call(self._hosted.consumer.position, TopicPartition(*partition))
+        return found
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of the last fetch, or None before it."""
+        return self._hosted.shell.subscription[TopicPartition(*partition)].last_stable_offset
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the partitions of a topic in the metadata of this consumer, or None if it has none of the topic."""
+        found = self._hosted.shell.topics.cluster.topics.get(topic)
+        return None if found is None else {each.index for each in found.partitions}
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of the last fetch, or None before it."""
+        return self._hosted.shell.subscription[TopicPartition(*partition)].high_watermark
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until `resume`."""
+        self._hosted.ask(self._hosted.consumer.pause, partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the paused partitions."""
+        return paused(self._hosted.shell.subscription)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again."""
+        self._hosted.ask(self._hosted.consumer.resume, partitions)
+
+    # ---- the group
+
+    async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
+        """Commit offsets, by default those behind the records that were returned.
+
+        A value is a CommittedOffset, a number, or a pair of an offset and a text. Errors are those of Consumer.commit.
+        """
+        given = None if offsets is None else {key: committed_offset(each) for key, each in offsets.items()}
+        await self._call(self._hosted.consumer.commit, given)
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """Return the committed offset of the group, or None if there is none."""
+        [found] = (await self._call(self._hosted.consumer.committed, [TopicPartition(*partition)])).values()
+        return None if found is None else int(found.offset)
+
+    def group_member(self) -> CommitIdentity:
+        """Return this consumer for `send_offsets_to_transaction`, which fences earlier members (KIP-447)."""
+        return self._hosted.shell.identity()
+
+    # ---- look-ups
+
+    async def topics(self) -> set[str]:
+        """Return the names of all topics, without the internal ones."""
+        found: set[str] = await self._call(self._hosted.consumer.topics)
+        return found
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """Return the partitions of a topic, none if it does not exist."""
+        found: list[int] = await self._call(self._hosted.consumer.partitions_for, topic)
+        return found
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        """Return the first offsets whose records have at least these timestamps, in ms since 1970."""
+        found: dict[TopicPartition, TimedOffset | None] = await self._call(
+            self._hosted.consumer.offsets_for_times, timestamps
+        )
+        return found
+
+    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offsets of logs."""
+        found: dict[TopicPartition, int] = await self._call(self._hosted.consumer.beginning_offsets, partitions)
+        return found
+
+    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets of the next records. With read_committed, these are the last stable offsets."""
+        found: dict[TopicPartition, int] = await self._call(self._hosted.consumer.end_offsets, partitions)
+        return found
 
 
 def consumer_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,3 +351,9 @@ def consumer_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
             name if name in ASSIGNORS else each for name, each in zip(names, assignors, strict=True)
         ]
     return found
+
+
+def committed_offset(given: Any) -> Any:
+    """Return an offset to commit, which may be a pair of a number and a text, as in aiokafka."""
+    is_pair = isinstance(given, tuple) and not isinstance(given, CommittedOffset) and len(given) == 2
+    return CommittedOffset(given[0], metadata=given[1]) if is_pair else given

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from inspect import isawaitable
 from math import inf
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import trio
 
 from pykbroker.client.nursery import leave_nursery
-from pykbroker.consumer.calls import ConsumerCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH, ConsumerPoller, checked_limit
-from pykbroker.consumer.settings import consumer_settings
+from pykbroker.consumer.settings import CONSUMER_PROTOCOL, consumer_settings
 from pykbroker.consumer.shell import ConsumerShell
+from pykbroker.core.consumer.commits import CommitIdentity
+from pykbroker.core.consumer.errors import ConsumerError, ConsumerTimeout
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
+from pykbroker.core.consumer.offset_reset import EARLIEST, LATEST
+from pykbroker.core.consumer.offsets import TimedOffset
+from pykbroker.core.consumer.position import CommittedOffset, offsets_to_commit
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
 from pykbroker.core.consumer.unread import Taken
+from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
+from wire.error_codes import ErrorCode
+from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH
 
+T = TypeVar("T")
 CLOSE_S_MAX = 30.0
 """The longest time that closing takes by default, as in Kafka."""
 CANCELLED_CLOSE_S_MAX = 1.0
@@ -31,7 +42,7 @@ CANCELLED_CLOSE_S_MAX = 1.0
 log = logging.getLogger("pykbroker.consumer")
 
 
-class Consumer(ConsumerCalls):
+class Consumer:
     """A consumer for trio, which fetches while its `async with` block runs.
 
     `topics` are subscribed to at once. The settings have Kafka's names with underscores, such as `bootstrap_servers`,
@@ -45,14 +56,24 @@ class Consumer(ConsumerCalls):
     """
 
     def __init__(self, *topics: str, world: ClientWorld | None = None, **settings: Any) -> None:
-        super().__init__(ConsumerShell(consumer_settings(settings), world or system_client_world()))
-        self._poller = ConsumerPoller(self._shell)
-        self._unread = self._shell.unread
+        self._take(ConsumerShell(consumer_settings(settings), world or system_client_world()))
+        if topics:
+            self.subscribe(topics)
+
+    @classmethod
+    def over(cls, shell: ConsumerShell) -> Consumer:
+        """Return a consumer over a shell that its caller runs, for the faces whose trio loop is in another thread."""
+        consumer = cls.__new__(cls)
+        consumer._take(shell)
+        return consumer
+
+    def _take(self, shell: ConsumerShell) -> None:
+        self._shell, self._settings, self._unread = shell, shell.settings, shell.unread
+        self.poller = ConsumerPoller(shell)
+        self.listener: Any = None
         self._deserializers = Deserializers(self._settings.key_deserializer, self._settings.value_deserializer)
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._background = trio.CancelScope(shield=True)
-        if topics:
-            self.subscribe(topics)
 
     @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> Self:
@@ -89,9 +110,68 @@ class Consumer(ConsumerCalls):
     # ---- the subscription
 
     @trio.lowlevel.enable_ki_protection
+    def subscribe(self, topics: Iterable[str], listener: Any = None) -> None:
+        """Subscribe to topics instead of those before. The group assigns partitions during the next polls.
+
+        `listener` is a RebalanceListener. Raise SubscriptionConflict after `assign` or a pattern, until `unsubscribe`.
+        """
+        if isinstance(topics, str):
+            raise TypeError(f"topics must be a list of names, not the text {topics!r}")
+        shell = self._shell
+        shell.check_open()
+        shell.subscription.subscribe(topics)
+        self._subscribed(listener)
+
+    def subscribe_pattern(self, pattern: str | re.Pattern[str], listener: Any = None) -> None:
+        """Subscribe to all topics whose whole name matches a regular expression, also those that are created later."""
+        fullmatch = re.compile(pattern).fullmatch
+        self.subscribe_matching(lambda name: fullmatch(name) is not None, listener)
+
+    @trio.lowlevel.enable_ki_protection
+    def subscribe_matching(self, matches: Callable[[str], bool], listener: Any = None) -> None:
+        """Subscribe to all topics for whose name a function returns true."""
+        self._shell.check_open()
+        self._shell.topics.subscribe_pattern(matches)
+        self._subscribed(listener)
+
+    @trio.lowlevel.enable_ki_protection
+    def subscribe_server_pattern(self, pattern: str, listener: Any = None) -> None:
+        """Subscribe with a regular expression of RE2/J, which the coordinator evaluates (KIP-848)."""
+        self._shell.check_open()
+        if self._settings.group_protocol != CONSUMER_PROTOCOL or self._settings.group_id is None:
+            text = "a pattern for the coordinator needs group_protocol='consumer'"
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, text)
+        self._shell.subscription.subscribe_server_pattern(pattern)
+        self._subscribed(listener)
+
+    def _subscribed(self, listener: Any) -> None:
+        self.listener = listener
+        self._shell.topics.follow()
+        self._shell.metadata_changed()
+
+    @trio.lowlevel.enable_ki_protection
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read exactly these partitions, without the group's assignment. Raise SubscriptionConflict if subscribed."""
+        shell = self._shell
+        shell.check_open()
+        shell.subscription.assign(partitions)
+        shell.topics.follow()
+        shell.advance()
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """Return the subscribed topics."""
+        return self._shell.subscription.topics
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the assigned partitions."""
+        return frozenset(self._shell.subscription.partitions)
+
+    @trio.lowlevel.enable_ki_protection
     async def unsubscribe(self) -> None:
         """Leave the group, and read nothing."""
-        while (step := await self._poller.unsubscribe()) is not None:
+        while (step := await self.poller.unsubscribe()) is not None:
             await self._call_listener(step)
 
     # ---- records
@@ -136,7 +216,7 @@ class Consumer(ConsumerCalls):
 
     async def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> Taken:
         deadline = trio.current_time() + timeout_s
-        while (step := await self._poller.poll(deadline, records_max, cuts_batch=cuts_batch)) is not None:
+        while (step := await self.poller.poll(deadline, records_max, cuts_batch=cuts_batch)) is not None:
             await self._call_listener(step)
         return self._unread.take(records_max, cuts_batch=cuts_batch)
 
@@ -166,9 +246,124 @@ class Consumer(ConsumerCalls):
             if isawaitable(result):
                 await result
         except (Exception, trio.Cancelled):
-            self._poller.listener_called(step, is_done=False)
+            self.poller.listener_called(step, is_done=False)
             raise
-        self._poller.listener_called(step, is_done=True)
+        self.poller.listener_called(step, is_done=True)
+
+    # ---- positions
+
+    @trio.lowlevel.enable_ki_protection
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        """Continue at an offset. With the leader epoch of the record before it, a truncated log is noticed (KIP-320).
+
+        Raise SubscriptionConflict for a partition that is not assigned.
+        """
+        if offset < 0:
+            raise ValueError(f"{partition}: the offset {offset} is negative")
+        self._shell.seek(partition, offset, leader_epoch)
+
+    @trio.lowlevel.enable_ki_protection
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Continue at the start of the log, which is looked up later. By default, all assigned partitions move."""
+        self._shell.reset(partitions or self._shell.subscription.partitions, EARLIEST)
+
+    @trio.lowlevel.enable_ki_protection
+    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Continue at the end of the log, which is looked up later. By default, all assigned partitions move."""
+        self._shell.reset(partitions or self._shell.subscription.partitions, LATEST)
+
+    @trio.lowlevel.enable_ki_protection
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record. Raise ConsumerTimeout if it is unknown for `default_api_timeout_ms`."""
+        unread = self._shell.unread.first(partition)
+        return (await self._limited(self._shell.known_position, partition)).offset if unread is None else unread
+
+    @trio.lowlevel.enable_ki_protection
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no records of these partitions until `resume`."""
+        self._shell.pause(partitions, is_paused=True)
+
+    @trio.lowlevel.enable_ki_protection
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return records of these partitions again."""
+        self._shell.pause(partitions, is_paused=False)
+
+    # ---- the group
+
+    @trio.lowlevel.enable_ki_protection
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset | int] | None = None) -> None:
+        """Commit offsets, by default the positions behind the records that were returned.
+
+        Raise CommitFailed if the group has removed this consumer, ApiError, or ConsumerTimeout after
+        `default_api_timeout_ms`.
+        """
+        await self._limited(self._commit, None if offsets is None else offsets_to_commit(offsets))
+
+    async def _commit(self, offsets: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
+        found = self._shell.consumed() if offsets is None else offsets
+        await self._shell.offset_commits().commit(found)
+
+    async def commit_last(self) -> None:
+        """Commit before the end, if `enable_auto_commit` is true. Log a failure."""
+        if self._settings.commits:
+            try:
+                await self._commit()
+            except (ConsumerError, ApiError) as error:
+                log.warning("group %s: the last commit failed: %s", self._settings.group_id, error)
+
+    @trio.lowlevel.enable_ki_protection
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
+        """Return the committed offsets of the group, None where there is none."""
+        return await self._limited(self._shell.offset_commits().committed, partitions)
+
+    def group_member(self) -> CommitIdentity:
+        """Return this consumer for `Producer.send_offsets_to_transaction`, which fences earlier members (KIP-447)."""
+        return self._shell.identity()
+
+    # ---- look-ups: each raises ConsumerTimeout after `default_api_timeout_ms`
+
+    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offsets of logs."""
+        return await self._ends(partitions, EARLIEST_TIMESTAMP)
+
+    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets of the next records: high watermarks, or for read_committed last stable offsets."""
+        return await self._ends(partitions, LATEST_TIMESTAMP)
+
+    async def _ends(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        found = await self.offsets_for_times(dict.fromkeys(partitions, timestamp))
+        return {partition: 0 if each is None else each.offset for partition, each in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        """Return the first offsets whose records have at least these timestamps, in ms since 1970.
+
+        None stands for a timestamp after the last record.
+        """
+        return await self._limited(self._shell.lookups.offsets, timestamps)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """Return the partitions of a topic, none if it does not exist."""
+        creates = self._settings.allow_auto_create_topics
+        found = await self._limited(lambda: self._shell.lookups.topics([topic], creates=creates))
+        return sorted(each.partition_index for topic_ in found for each in topic_.partitions)
+
+    async def topics(self) -> set[str]:
+        """Return the names of all topics, without the internal ones."""
+        found = await self._limited(self._shell.lookups.topics, None)
+        return {each.name for each in found if each.name and not each.is_internal}
+
+    async def _limited(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Return the result of a call, or raise ConsumerTimeout after `default_api_timeout_ms`.
+
+        Raise ConsumerClosed after the end, and RuntimeError in a forked process.
+        """
+        self._shell.check_open()
+        limit_ms = self._settings.default_api_timeout_ms
+        with trio.move_on_after(limit_ms / 1000):
+            return await function(*args)
+        raise ConsumerTimeout(f"no answer within default_api_timeout_ms={limit_ms}: call it again")
 
     # ---- the end
 
@@ -186,7 +381,7 @@ class Consumer(ConsumerCalls):
             with trio.move_on_after(timeout_s):
                 if commits:
                     await self.commit_last()
-                while (step := await self._poller.leave(leave, "the consumer is being closed")) is not None:
+                while (step := await self.poller.leave(leave, "the consumer is being closed")) is not None:
                     await self._call_listener(step)
         finally:
             shell.close_links()

@@ -10,8 +10,7 @@ from typing import Any
 
 import trio
 
-from pykbroker.consumer.calls import ConsumerCalls
-from pykbroker.consumer.poller import ConsumerPoller
+from pykbroker.consumer.consumer import Consumer
 from pykbroker.consumer.settings import ConsumerSettings
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.errors import ConsumerClosed, ConsumerTimeout
@@ -35,7 +34,7 @@ class HostedConsumer:
     ) -> None:
         self.settings = settings
         self.shell = ConsumerShell(settings, world or system_client_world(), reads)
-        self.calls, self.poller = ConsumerCalls(self.shell), ConsumerPoller(self.shell)
+        self.consumer = Consumer.over(self.shell)
         self.unread = self.shell.unread
         self.loop = BackgroundLoop(settings.client_id, self._run)
         self._is_running = trio.Event()
@@ -103,7 +102,7 @@ class HostedConsumer:
         Return a call of the listener, which the caller has to answer by `answer`.
         """
         deadline = trio.current_time() + timeout_s
-        return await self.poller.poll(deadline, records_max, cuts_batch=cuts_batch, among=among)
+        return await self.consumer.poller.poll(deadline, records_max, cuts_batch=cuts_batch, among=among)
 
     def rewind(self) -> None:
         """Let the next poll return the unread records of an iteration as columns."""
@@ -112,7 +111,7 @@ class HostedConsumer:
 
     def answer(self, step: CallListener, is_done: bool) -> None:
         """Answer a call of the listener in the background thread, with whether it returned without an error."""
-        self.poller.listener_called(step, is_done=is_done)
+        self.consumer.poller.listener_called(step, is_done=is_done)
 
     def stop(self) -> None:
         """Close the links and end the thread."""

@@ -5,7 +5,8 @@ The class of a broker's error code is an attribute of this module too, such as `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pykbroker.core.consumer.errors import (
@@ -246,3 +247,15 @@ def as_kafka(error: BaseException) -> BaseException:
         if isinstance(error, kind):
             return found(text)
     return ValueError(text) if isinstance(error, UnknownPartition) else error
+
+
+@contextmanager
+def kafka_errors() -> Iterator[None]:
+    """Raise errors of this package as those of kafka-python."""
+    try:
+        yield
+    except Exception as error:
+        found = as_kafka(error)
+        if found is error:
+            raise
+        raise found from error

@@ -17,10 +17,17 @@ from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.kafka.errors import BY_CODE, IllegalStateError, KafkaConfigurationError, KafkaTimeoutError, as_kafka
+from pykbroker.kafka.errors import (
+    BY_CODE,
+    IllegalStateError,
+    KafkaConfigurationError,
+    KafkaTimeoutError,
+    as_kafka,
+    kafka_errors,
+)
 from pykbroker.kafka.future import FutureColumns, FutureRecordMetadata
 from pykbroker.kafka.metrics import Metrics, grouped
-from pykbroker.kafka.partition_calls import committed_offsets
+from pykbroker.kafka.offsets import committed_offsets
 from pykbroker.kafka.partitioner.abc import partition_with
 from pykbroker.kafka.settings import (
     OWN_PARTITIONERS,
@@ -181,10 +188,8 @@ class KafkaProducer:
 
     def begin_transaction(self) -> None:
         """Begin a transaction. All records that are sent before its end are part of it."""
-        try:
+        with kafka_errors():
             self._producer.begin_transaction()
-        except Exception as error:
-            raise as_kafka(error) from error
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[tuple[str, int], Any], group_metadata: ConsumerGroupMetadata | str
@@ -207,10 +212,8 @@ class KafkaProducer:
         self._call(TransactionManager.abort)
 
     def _call(self, call: Callable[[TransactionManager], CallResult]) -> None:
-        try:
+        with kafka_errors():
             self._producer.call(call)
-        except Exception as error:
-            raise as_kafka(error) from error
 
     # ---- all records
 

@@ -97,9 +97,9 @@ class PipelineCluster:
             TopicPartition(topic, index) for topic, count in facts.partitions.items() for index in range(count)
         ]
 
-        async def ask(consumer: HostedConsumer) -> LogEnds:
-            first, _ = await of_existing(consumer.shell, consumer.calls.beginning_offsets, partitions)
-            ends, _ = await of_existing(consumer.shell, consumer.calls.end_offsets, list(first))
+        async def ask(hosted: HostedConsumer) -> LogEnds:
+            first, _ = await of_existing(hosted.shell, hosted.consumer.beginning_offsets, partitions)
+            ends, _ = await of_existing(hosted.shell, hosted.consumer.end_offsets, list(first))
             return LogEnds({key: first[key] for key in ends}, ends)
 
         return self._run(ask)
@@ -110,8 +110,8 @@ class PipelineCluster:
         Partitions that brokers with old metadata hide are waited for.
         """
 
-        async def ask(consumer: HostedConsumer) -> dict[TopicPartition, int]:
-            first, _ = await of_existing(consumer.shell, consumer.calls.beginning_offsets, list(partitions))
+        async def ask(hosted: HostedConsumer) -> dict[TopicPartition, int]:
+            first, _ = await of_existing(hosted.shell, hosted.consumer.beginning_offsets, list(partitions))
             return first
 
         return self._run(ask)
@@ -122,8 +122,8 @@ class PipelineCluster:
         An open transaction with such an offset is waited for.
         """
 
-        async def ask(consumer: HostedConsumer) -> dict[TopicPartition, CommittedOffset]:
-            found = await consumer.calls.committed(partitions)
+        async def ask(hosted: HostedConsumer) -> dict[TopicPartition, CommittedOffset]:
+            found = await hosted.consumer.committed(partitions)
             return {key: each for key, each in found.items() if each is not None}
 
         return self._run(ask, group_id=group)

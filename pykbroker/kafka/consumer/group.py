@@ -7,8 +7,10 @@ import itertools
 import re
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from inspect import iscoroutine
 from itertools import chain
 from math import inf
@@ -19,19 +21,23 @@ from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH, checked_limit
 from pykbroker.consumer.settings import consumer_settings
+from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
+from pykbroker.core.consumer.partition_state import AssignedPartition
 from pykbroker.core.consumer.records import FetchedColumns, by_partition
+from pykbroker.core.consumer.subscription import paused
 from pykbroker.core.consumer.unread import Taken
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.consumer.subscription_state import check_listener
-from pykbroker.kafka.errors import IllegalStateError, KafkaTimeoutError
+from pykbroker.kafka.errors import IllegalStateError, KafkaTimeoutError, kafka_errors
+from pykbroker.kafka.future import CommitFuture
 from pykbroker.kafka.metrics import Metrics, grouped
-from pykbroker.kafka.partition_calls import PartitionCalls, checked, kafka_errors
+from pykbroker.kafka.offsets import checked, committed_offsets
 from pykbroker.kafka.records import RecordReader
 from pykbroker.kafka.settings import CONSUMER_CONFIG, configuration_errors, consumer_configs, consumer_settings_of
-from pykbroker.kafka.structs import KafkaRecord
+from pykbroker.kafka.structs import ConsumerGroupMetadata, KafkaRecord, OffsetAndMetadata, OffsetAndTimestamp
 
 _CONFLICT = (
     "You must choose only one way to configure your consumer: (1) subscribe to specific topics by name, (2) subscribe "
@@ -40,12 +46,15 @@ _CONFLICT = (
 client_numbers = itertools.count(1)
 
 
-class KafkaConsumer(PartitionCalls):
+class KafkaConsumer:
     """A consumer for one thread at a time, as kafka-python's.
 
     A background thread fetches and sends heartbeats, on trio. The rebalance listener and callbacks of commits run in
     the caller's thread. KafkaConfigurationError is raised for an argument that is unknown or not allowed, and
     KafkaTimeoutError if no broker answers within `bootstrap_timeout_ms`.
+
+    Errors are those of kafka-python. Calls for commits raise IllegalStateError without a `group_id`. `timeout_ms`
+    limits one call. Without it, a call waits up to 60 s, and then raises KafkaTimeoutError.
     """
 
     DEFAULT_CONFIG: Mapping[str, Any] = CONSUMER_CONFIG
@@ -58,7 +67,9 @@ class KafkaConsumer(PartitionCalls):
         checked_topics(topics)
         with configuration_errors():
             hosted = HostedConsumer(consumer_settings(consumer_settings_of(config)))
-        super().__init__(hosted, config)
+        self.config, self._hosted = config, hosted
+        self._committed: deque[tuple[Callable[..., Any], Any, Any]] = deque()
+        """The callbacks of commits that are done, which the next call of the user runs."""
         self._unread, self._is_closed, self._reader = hosted.unread, False, reader
         self._finalizer = weakref.finalize(self, stop_forgotten, hosted)
         try:
@@ -109,9 +120,9 @@ class KafkaConsumer(PartitionCalls):
         names = checked_topics(topics)
         if pattern is not None:
             match = re.compile(pattern).match
-            self._ask(self._hosted.calls.subscribe_matching, lambda name: match(name) is not None, listener)
+            self._ask(self._hosted.consumer.subscribe_matching, lambda name: match(name) is not None, listener)
         else:
-            self._ask(self._hosted.calls.subscribe, names, listener)
+            self._ask(self._hosted.consumer.subscribe, names, listener)
 
     def subscription(self) -> set[str] | None:
         """Return the subscribed topics, None without a subscription."""
@@ -124,8 +135,8 @@ class KafkaConsumer(PartitionCalls):
         if not wanted:
             self.unsubscribe()
             return
-        self._ask(self._hosted.calls.commit_last)
-        self._ask(self._hosted.calls.assign, wanted)
+        self._ask(self._hosted.consumer.commit_last)
+        self._ask(self._hosted.consumer.assign, wanted)
 
     def assignment(self) -> set[TopicPartition]:
         """Return the assigned partitions."""
@@ -133,8 +144,8 @@ class KafkaConsumer(PartitionCalls):
 
     def unsubscribe(self) -> None:
         """Commit, leave the group, and read nothing."""
-        self._ask(self._hosted.calls.commit_last)
-        while (step := self._ask(self._hosted.poller.unsubscribe)) is not None:
+        self._ask(self._hosted.consumer.commit_last)
+        while (step := self._ask(self._hosted.consumer.poller.unsubscribe)) is not None:
             self._call_listener(step)
 
     # ---- records
@@ -213,13 +224,200 @@ class KafkaConsumer(PartitionCalls):
     def _call_listener(self, step: CallListener) -> None:
         """Call the listener. If an interrupt ends the call, the next poll repeats it, or the end of the membership."""
         try:
-            result = call_listener(self._hosted.calls.listener, step)
+            result = call_listener(self._hosted.consumer.listener, step)
             if iscoroutine(result):  # of an AsyncConsumerRebalanceListener
                 asyncio.run(result)
         except Exception:
             self._ask(self._hosted.answer, step, False)
             raise
         self._ask(self._hosted.answer, step, True)
+
+    # ---- positions
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
+        """Return the offset of the next record, or None if it is unknown after `timeout_ms`."""
+        self._check_assigned(partition)
+        try:
+            found: int = self._ask(self._hosted.consumer.position, TopicPartition(*partition), timeout_ms=timeout_ms)
+        except KafkaTimeoutError:
+            return None
+        return found
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of the last fetch, or None before it."""
+        return self._check_assigned(partition).high_watermark
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until `resume`. Raise KeyError for one that is not assigned."""
+        self._ask(self._hosted.consumer.pause, self._check_known(checked(partitions)))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the paused partitions."""
+        return paused(self._hosted.shell.subscription)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again. Raise KeyError for one that is not assigned."""
+        self._ask(self._hosted.consumer.resume, self._check_known(checked(partitions)))
+
+    def seek(self, partition: TopicPartition, offset: Any) -> None:
+        """Continue at an offset."""
+        [moved] = checked([partition])
+        if not isinstance(offset, int) or offset < 0:
+            raise ValueError("Offset must be int >= 0")
+        self._check_owned([moved])
+        self._ask(self._hosted.consumer.seek, moved, offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue at the start of the log. By default, all assigned partitions move."""
+        self._ask(self._hosted.consumer.seek_to_beginning, self._check_owned(checked(partitions)))
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue at the end of the log. By default, all assigned partitions move."""
+        self._ask(self._hosted.consumer.seek_to_end, self._check_owned(checked(partitions)))
+
+    # ---- commits
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None
+    ) -> None:
+        """Commit offsets, by default those behind the records that were returned."""
+        self._check_group()
+        self._call_back()
+        self._ask(
+            self._hosted.consumer.commit, None if offsets is None else committed_offsets(offsets), timeout_ms=timeout_ms
+        )
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        callback: Callable[[Any, Any], Any] | None = None,
+    ) -> CommitFuture:
+        """Commit offsets in the background.
+
+        `callback` gets the offsets, and None or an error, in a later `poll`, `commit` or `close` of this consumer.
+        """
+        self._check_group()
+        self._call_back()
+        found: Any = offsets
+        if found is None:
+            consumed = self._ask(self._hosted.shell.consumed)
+            found = {key: OffsetAndMetadata(each.offset, each.metadata, each.epoch) for key, each in consumed.items()}
+        function = callback or self.config["default_offset_commit_callback"]
+        future = CommitFuture().add_both(lambda result: self._committed.append((function, found, result)))
+        self._hosted.submit(self._hosted.consumer.commit, committed_offsets(found), done=future.settle)
+        return future
+
+    def _call_back(self) -> None:
+        while self._committed:
+            function, offsets, result = self._committed.popleft()
+            function(offsets, result)
+
+    def committed(
+        self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
+    ) -> int | OffsetAndMetadata | None:
+        """Return the committed offset of the group, or with `metadata` OffsetAndMetadata. None stands for no offset."""
+        self._check_group()
+        [key] = checked([partition])
+        found = self._ask(self._hosted.consumer.committed, [key], timeout_ms=timeout_ms)[key]
+        if found is None:
+            return None
+        return OffsetAndMetadata(found.offset, found.metadata, found.epoch) if metadata else int(found.offset)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return this member for `send_offsets_to_transaction`, which fences earlier members (KIP-447)."""
+        group = self.config["group_id"]
+        try:
+            found = self._hosted.shell.identity() if group is not None else None
+        except (ConsumerError, ApiError):
+            found = None
+        if found is None:
+            return ConsumerGroupMetadata(group)
+        state = "<stable>" if found.member_id else "<unjoined>"
+        return ConsumerGroupMetadata(found.group_id, found.epoch, found.member_id, found.instance_id, state)
+
+    # ---- look-ups
+
+    def topics(self) -> set[str]:
+        """Return the names of all topics."""
+        found: set[str] = self._ask(self._hosted.consumer.topics)
+        return found
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Return the partitions of a topic, none if it does not exist, as for anything that is no name."""
+        if not isinstance(topic, str):
+            return set()
+        return set(self._ask(self._hosted.consumer.partitions_for, topic))
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first offsets whose records have at least these timestamps, in ms since 1970."""
+        wanted = {TopicPartition(*partition): int(each) for partition, each in timestamps.items()}
+        for partition, timestamp in wanted.items():
+            if timestamp < 0:
+                raise ValueError(
+                    f"The target time for partition {partition} is {timestamp}. The target time cannot be negative."
+                )
+        found = self._ask(self._hosted.consumer.offsets_for_times, wanted, timeout_ms=timeout_ms)
+        return {
+            partition: None if each is None else OffsetAndTimestamp(each.offset, each.timestamp, each.epoch)
+            for partition, each in found.items()
+        }
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offsets of logs."""
+        found: dict[TopicPartition, int] = self._ask(
+            self._hosted.consumer.beginning_offsets, checked(partitions), timeout_ms=timeout_ms
+        )
+        return found
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offsets of the next records. With read_committed, these are the last stable offsets."""
+        found: dict[TopicPartition, int] = self._ask(
+            self._hosted.consumer.end_offsets, checked(partitions), timeout_ms=timeout_ms
+        )
+        return found
+
+    # ---- internals
+
+    def _ask(self, function: Callable[..., Any], *args: Any, timeout_ms: float | None = None) -> Any:
+        """Call a function of the consumer in its thread, and return its result."""
+        timeout_s = inf if timeout_ms is None else timeout_ms / 1000
+        with kafka_errors():
+            return self._hosted.ask(partial(function, *args), timeout_s=timeout_s)
+
+    def _check_group(self) -> None:
+        if self.config["group_id"] is None:
+            raise IllegalStateError("Requires group_id")
+
+    def _check_assigned(self, partition: TopicPartition) -> AssignedPartition:
+        """Return the state of a partition. Raise IllegalStateError if it is not assigned."""
+        [key] = checked([partition])
+        state = self._hosted.shell.subscription.get(key)
+        if state is None:
+            raise IllegalStateError("Partition is not assigned")
+        return state
+
+    def _check_known(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
+        assigned = self._hosted.shell.subscription.partitions
+        for partition in partitions:
+            if partition not in assigned:
+                raise KeyError(partition)
+        return partitions
+
+    def _check_owned(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
+        """Raise ValueError for a partition that is not assigned, or if there is none."""
+        assigned = self._hosted.shell.subscription.partitions
+        if not partitions and not assigned:
+            raise ValueError("No partitions are currently assigned")
+        for partition in partitions:
+            if partition not in assigned:
+                raise ValueError(f"Unassigned partition: {partition}")
+        return partitions
 
     # ---- the end
 
@@ -248,12 +446,12 @@ class KafkaConsumer(PartitionCalls):
         deadline = time.monotonic() + timeout_ms / 1000
         with suppress(KafkaTimeoutError):
             if autocommit:
-                self._end(self._hosted.calls.commit_last, deadline)
+                self._end(self._hosted.consumer.commit_last, deadline)
             while (step := self._end(self._leave, deadline)) is not None:
                 self._call_listener(step)
 
     async def _leave(self) -> CallListener | None:
-        return await self._hosted.poller.leave(LeaveMode.DEFAULT, "the consumer is being closed")
+        return await self._hosted.consumer.poller.leave(LeaveMode.DEFAULT, "the consumer is being closed")
 
     def _end(self, function: Any, deadline: float) -> Any:
         with kafka_errors():

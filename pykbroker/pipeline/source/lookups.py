@@ -72,13 +72,13 @@ class OffsetLookup:
 
     def earliest(self, partitions: Collection[TopicPartition]) -> OffsetMap:
         """Return the first offsets of logs."""
-        found: OffsetMap = self._existing(self._hosted.calls.beginning_offsets, partitions)
+        found: OffsetMap = self._existing(self._hosted.consumer.beginning_offsets, partitions)
         return found
 
     def latest(self, partitions: Collection[TopicPartition], known: Mapping[TopicPartition, int]) -> OffsetMap:
         """Return the ends of logs. A log that seems to end before a `known` offset is asked for again."""
         for attempt in range(1, self._options.attempts + 1):
-            found: OffsetMap = self._existing(self._hosted.calls.end_offsets, partitions)
+            found: OffsetMap = self._existing(self._hosted.consumer.end_offsets, partitions)
             behind = {each: offset for each, offset in found.items() if offset < known.get(each, 0)}
             if not behind or attempt == self._options.attempts:
                 break
@@ -111,7 +111,7 @@ class OffsetLookup:
 
     def _timed(self, timestamps: Mapping[TopicPartition, int], falls_to_latest: bool) -> OffsetMap:
         found: dict[TopicPartition, TimedOffset | None]
-        found = self._existing(self._hosted.calls.offsets_for_times, timestamps)
+        found = self._existing(self._hosted.consumer.offsets_for_times, timestamps)
         missing = [each for each, offset in found.items() if offset is None]
         if missing and not falls_to_latest:
             raise ValueError(

@@ -60,8 +60,8 @@ class RangeReader:
     def parts(self) -> Iterator[list[FetchedColumns]]:
         """Yield the records of the range, in the order of their offsets."""
         found, hosted = self._range, self._hosted
-        hosted.ask(hosted.calls.assign, [found.partition])
-        hosted.ask(hosted.calls.seek, found.partition, found.start)
+        hosted.ask(hosted.consumer.assign, [found.partition])
+        hosted.ask(hosted.consumer.seek, found.partition, found.start)
         position = found.start
         while position < found.end:
             position = self._next_position(position)
@@ -139,7 +139,7 @@ class RangeReader:
         if position >= last or first >= end:
             return end
         found = max(position, first)
-        hosted.ask(hosted.calls.seek, partition, found)
+        hosted.ask(hosted.consumer.seek, partition, found)
         return found
 
     def _offsets_of_log(self, timeout_s: float = math.inf) -> tuple[int, int] | None:
@@ -147,8 +147,8 @@ class RangeReader:
         partition, hosted = self._range.partition, self._hosted
 
         async def ends() -> tuple[int, int] | None:
-            first, _ = await of_existing(hosted.shell, hosted.calls.beginning_offsets, [partition])
-            last, _ = await of_existing(hosted.shell, hosted.calls.end_offsets, list(first))
+            first, _ = await of_existing(hosted.shell, hosted.consumer.beginning_offsets, [partition])
+            last, _ = await of_existing(hosted.shell, hosted.consumer.end_offsets, list(first))
             return (first[partition], last[partition]) if last else None
 
         found: tuple[int, int] | None = hosted.ask(ends, timeout_s=timeout_s)
