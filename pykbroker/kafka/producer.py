@@ -161,7 +161,7 @@ class KafkaProducer:
     ) -> int:
         """Return the partition that the user's partitioner selects."""
         producer = self._producer
-        producer.wait_topic(topic, None, producer.deadline())
+        producer.topic(topic)
         chosen = partition_with(
             partitioner, topic, key, key_bytes, value, value_bytes, PartitionerView(producer.shell.metadata.cluster)
         )

@@ -11,13 +11,13 @@ The package must not know a broker of this process.
 
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.core.producer.record import ProducerRecord as ProducerRecord
 from pykbroker.producer.delivery import ColumnsDelivery as ColumnsDelivery
 from pykbroker.producer.delivery import ColumnsResult as ColumnsResult
 from pykbroker.producer.delivery import Delivery as Delivery
 from pykbroker.producer.delivery import RecordMetadata as RecordMetadata
 from pykbroker.producer.delivery import RowsFailed as RowsFailed
 from pykbroker.producer.producer import Producer as Producer
-from pykbroker.producer.record import ProducerRecord as ProducerRecord
 
 if TYPE_CHECKING:
     from pykbroker.producer.async_producer import AsyncProducer as AsyncProducer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,20 +15,19 @@ from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.producer.batch import ProducerBatch
-from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.errors import NOT_ABORTED, TransactionTimeout
 from pykbroker.core.producer.intake import TopicIntake
+from pykbroker.core.producer.record import ProducerRecord, SerializedRecord
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_row, run_async
+from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_record
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata
-from pykbroker.producer.front import Serialized
-from pykbroker.producer.record import ProducerRecord, to_bytes
+from pykbroker.producer.record import to_bytes
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.statistics import ProducerStatistics
-from pykbroker.producer.threaded import ThreadedProducer, left_s
+from pykbroker.producer.threaded import ThreadedProducer
 from pykbroker.world.client_world import ClientWorld
 from wire.records.record import Headers
 
@@ -166,7 +165,7 @@ class AsyncProducer:
                 record = ProducerRecord(topic, value, key, partition, headers or (), timestamp_ms)
                 sent = await self._try_send_partitioned(producer, record, self._partitioner)
             if not isinstance(sent, Delivery):
-                sent = await run_async(append_row(producer.front, sent), partial(self._wait, producer.deadline()))
+                sent = await append_record(producer.front, self._wait, sent)
             elif not sent.index:
                 self._is_turn_due = True
         except Exception as error:
@@ -176,7 +175,7 @@ class AsyncProducer:
 
     async def _try_send_partitioned(
         self, producer: ThreadedProducer, record: ProducerRecord, partitioner: PartitionFunction
-    ) -> Delivery | Serialized:
+    ) -> Delivery | SerializedRecord:
         """Append a record to the partition that the user's function selects, or return it serialized."""
         record = producer.front.serialized(record)
         if record.partition is None:
@@ -190,7 +189,7 @@ class AsyncProducer:
                 )
             record = record._replace(partition=chosen)
         producer.loop.check()
-        return producer.front.send_serialized(record)
+        return producer.try_append(record)
 
     async def send_and_wait(
         self,
@@ -219,37 +218,24 @@ class AsyncProducer:
         """
         producer = self._running
         producer.loop.check()
-        append = append_columns(producer.front, topic, values, keys, headers, timestamps, partition)
-        delivery = await run_async(append, partial(self._wait, None))
-        return AsyncColumnsDelivery(producer, delivery)
+        append = append_columns(producer.front, self._wait, topic, values, keys, headers, timestamps, partition)
+        return AsyncColumnsDelivery(producer, await append)
 
-    async def _wait(self, deadline: float | None, wait: Wait) -> None:
-        """Wait for a topic or for memory, or let other tasks run.
-
-        Without a deadline, the wait takes up to `max_block_ms`.
-        """
+    async def _wait(self, wait: Wait) -> None:
         producer = self._running
-        deadline = producer.deadline() if deadline is None else deadline
         if isinstance(wait, MemoryWait):
-            await self._wait_memory(producer, wait.ticket, deadline)
+            event = ThreadsafeEvent()
+
+            def served() -> None:
+                if not event.set():  # nobody waits any more
+                    producer.shell.pool.leave_line(wait.ticket)
+
+            producer.front.stand_in_line(wait.ticket, served)
+            await event.wait(min(wait.timeout_s, threading.TIMEOUT_MAX))
         elif isinstance(wait, TopicWait):
-            await self._ask(producer.find_topic, wait.topic, wait.partition, left_s(deadline))
+            await self._ask(producer.shell.topics.wait, *wait)
         else:
             await asyncio.sleep(0)
-
-    async def _wait_memory(self, producer: ThreadedProducer, ticket: MemoryTicket, deadline: float) -> None:
-        event = ThreadsafeEvent()
-
-        def served() -> None:
-            if not event.set():  # nobody waits any more
-                producer.shell.pool.leave_line(ticket)
-
-        ticket.on_served = served
-        with producer.lock:
-            producer.shell.stand_in_line(ticket)
-        await event.wait(left_s(deadline))
-        with producer.lock:
-            producer.shell.check_served(ticket)
 
     async def _ask(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run a function in the background thread, and return its result. A cancellation cancels the function."""
@@ -326,8 +312,9 @@ class AsyncProducer:
     async def _topic(self, topic: str) -> TopicIntake:
         """Return a topic once its partitions are known."""
         producer = self._running
-        while (found := producer.front.find(topic, None)) is None:
-            await self._wait(None, TopicWait(topic, None))
+        found = producer.front.find(topic, None)
+        if found is None:
+            found = await self._ask(producer.shell.topics.wait, topic, None, self._settings.max_block_ms / 1000)
         return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -12,12 +12,13 @@ from pykbroker.client.arrow import columns_of, is_table
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.columns import Columns
+from pykbroker.core.producer.errors import BufferExhausted, ProducerClosed
 from pykbroker.core.producer.intake import TopicIntake
+from pykbroker.core.producer.record import ProducerRecord, SerializedRecord, serialized_record
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata, RowsFailed
 from pykbroker.producer.interceptors import Interceptors
 from pykbroker.producer.record import (
     ProducerColumns,
-    ProducerRecord,
     by_row,
     headers_of,
     partition_of,
@@ -27,14 +28,13 @@ from pykbroker.producer.record import (
     to_bytes,
 )
 from pykbroker.producer.shell import ProducerShell
-from wire.records.record import Headers
 
-Serialized = tuple[str, int | None, bytes | None, bytes | None, Headers, int]
-"""Topic, partition, key, value, headers and timestamp of a record after serialization."""
+RecordFields = tuple[str, Any, Any, int | None, Iterable[tuple[str, bytes | None]], int | None]
+"""The fields of a ProducerRecord."""
 
 
 class Front:
-    """The way of a record into a batch. `try_send` and `try_send_serialized` are called under the lock of the shell."""
+    """The way of a record into a batch. `try_send` and `try_append` are called under the lock of the shell."""
 
     def __init__(self, shell: ProducerShell) -> None:
         settings = shell.settings
@@ -53,11 +53,12 @@ class Front:
         partition: int | None,
         headers: Iterable[tuple[str, bytes | None]],
         timestamp: int | None,
-    ) -> Delivery | Serialized:
+    ) -> Delivery | SerializedRecord:
         """Append a record to an open batch. If there is none with room, return the record for `append`.
 
-        Raise TypeError for a key, value or header that is not bytes after serialization, and TypeError or ValueError
-        for a timestamp that Kafka does not have.
+        The arguments are no object, which would cost a record without a key a quarter more. Raise TypeError for a key,
+        value or header that is not bytes after serialization, and TypeError or ValueError for a timestamp that Kafka
+        does not have.
         """
         if key is None and partition is None and type(value) is bytes and not headers and self.sends_plain:
             found = self._intake.topics.get(topic)
@@ -69,30 +70,26 @@ class Front:
                 )
                 if index is not None:
                     return Delivery(batch, index)
-        record = ProducerRecord(topic, value, key, partition, headers, timestamp)
-        return self.try_send_serialized(record if self.sends_plain else self.serialized(record))
+        record = (topic, value, key, partition, headers, timestamp)
+        return self.try_append(record if self.sends_plain else self.serialized(ProducerRecord(*record)))
 
-    def try_send_serialized(self, record: ProducerRecord) -> Delivery | Serialized:
+    def try_append(self, record: RecordFields) -> Delivery | SerializedRecord:
         """Append any record as `try_send` does, after interceptors and serializers."""
         topic, value, key, partition, headers, timestamp = record
-        row = (
-            topic,
-            partition_of(partition),
-            to_bytes("key", key),
-            to_bytes("value", value),
-            headers_of(headers) if headers else (),
-            self._wall_ms() if timestamp is None else timestamp_of(timestamp),
+        checked = serialized_record(
+            (
+                topic,
+                to_bytes("value", value),
+                to_bytes("key", key),
+                partition_of(partition),
+                headers_of(headers) if headers else (),
+                self._wall_ms() if timestamp is None else timestamp_of(timestamp),
+            )
         )
         self._check_transaction()
         found = self._intake.topics.get(topic)
-        appended = None if found is None else self._intake.try_append(found, *row[1:])
-        return row if appended is None else self._delivery(*appended)
-
-    def send_serialized(self, record: ProducerRecord) -> Delivery | Serialized:
-        """Append a record after interceptors and serializers, to an open batch or a new one, under the lock."""
-        with self._shell.lock:
-            sent = self.try_send_serialized(record)
-        return sent if isinstance(sent, Delivery) else self.append(sent) or sent
+        appended = None if found is None else self._intake.try_append(found, checked)
+        return checked if appended is None else self._delivery(*appended)
 
     @trio.lowlevel.disable_ki_protection
     def serialized(self, record: ProducerRecord) -> ProducerRecord:
@@ -105,19 +102,17 @@ class Front:
             value=record.value if value is None else serialized("value", record.value, value),
         )
 
-    def append(self, row: Serialized, ticket: MemoryTicket | None = None) -> Delivery | None:
+    def append(self, record: SerializedRecord, ticket: MemoryTicket | None = None) -> Delivery | None:
         """Append a record to an open batch or a new one. Return None if metadata or memory is lacking.
 
         `ticket` has the memory that the caller has waited for, and whose rest `leave_line` returns.
         """
-        topic, partition, key, value, headers, timestamp = row
         with self._shell.lock:
-            found = self._checked(topic, partition, ticket)
+            found = self._checked(record.topic, record.partition, ticket)
             if found is None:
                 return None
-            now_ms = self._shell.now_ms()
             try:
-                appended = self._intake.append(found, partition, key, value, headers, timestamp, now_ms, ticket)
+                appended = self._intake.append(found, record, self._shell.now_ms(), ticket)
                 return None if appended is None else self._delivery(*appended)
             except BaseException:
                 self._interrupted()
@@ -161,6 +156,36 @@ class Front:
         """Return a ticket for the memory of a batch that is opened for rows from `start` on, as `ticket` does."""
         with self._shell.lock:
             return self.ticket(self._intake.batch_bytes(topic, partition, columns, start))
+
+    def deadline_ms(self) -> float:
+        """Return the time after which a call that begins now must not wait any more, as `max_block_ms` says."""
+        return self._shell.now_ms() + self._shell.settings.max_block_ms
+
+    def left_s(self, deadline_ms: float) -> float:
+        """Return the seconds until a deadline, at least 0."""
+        return max(0.0, deadline_ms - self._shell.now_ms()) / 1000
+
+    def stand_in_line(self, ticket: MemoryTicket, served: Callable[[], Any]) -> None:
+        """Let a ticket wait for its memory. `served` is called as `on_served` of the ticket."""
+        ticket.on_served = served
+        with self._shell.lock:
+            self._shell.accumulator.guarded(self._shell.pool.stand_in_line, ticket)
+            self._shell.wake()
+
+    def check_served(self, ticket: MemoryTicket) -> None:
+        """Check that the memory of a ticket has arrived, after the wait.
+
+        Raise BufferExhausted if it has not, and ProducerClosed if the producer was closed meanwhile.
+        """
+        settings = self._shell.settings
+        with self._shell.lock:
+            if ticket.is_closed:
+                raise ProducerClosed("the producer was closed while a record waited for memory")
+            if not ticket.is_served:
+                raise BufferExhausted(
+                    f"no {ticket.size} bytes of buffer_memory={settings.buffer_memory} became free within "
+                    f"max_block_ms={settings.max_block_ms}"
+                )
 
     def leave_line(self, ticket: MemoryTicket | None) -> None:
         """Return the memory of a ticket that no batch has taken."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pykbroker.client.interceptors import InterceptorChain
-from pykbroker.producer.record import ProducerColumns, ProducerRecord
+from pykbroker.core.producer.record import ProducerRecord
+from pykbroker.producer.record import ProducerColumns
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
-from functools import partial
 from math import inf
 from types import TracebackType
 from typing import Any, Self
@@ -13,14 +12,14 @@ import trio
 
 from pykbroker.client.arrow import ArrowTable
 from pykbroker.client.nursery import leave_nursery
-from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.errors import NOT_ABORTED, TransactionTimeout
+from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_row, run_async
+from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_record
 from pykbroker.producer.delivery import ColumnsDelivery, Delivery, wait_settled
-from pykbroker.producer.front import Front, Serialized
+from pykbroker.producer.front import Front
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.shell import ProducerShell
 from pykbroker.producer.statistics import ProducerStatistics
@@ -141,42 +140,28 @@ class Producer:
         Raise ValueError for columns of unlike length and for a table with other columns. Raise TypeError, ValueError or
         RecordTooLarge for a row that cannot be sent. Raise MetadataTimeout or BufferExhausted if no row was appended.
         """
-        append = append_columns(self._front, topic, values, keys, headers, timestamps, partition)
-        return await run_async(append, partial(self._wait, None))
+        return await append_columns(self._front, self._wait, topic, values, keys, headers, timestamps, partition)
 
-    async def _append_waiting(self, row: Serialized) -> Delivery:
+    async def _append_waiting(self, record: SerializedRecord) -> Delivery:
         """Append a record to a new batch, once metadata and memory are there. A cancelled call appends nothing."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        delivery = self._front.append(row)
+        delivery = self._front.append(record)
         if delivery is None:
-            return await run_async(append_row(self._front, row), partial(self._wait, self._deadline()))
+            return await append_record(self._front, self._wait, record)
         if len(self._shell.accumulator.incomplete) > 1:
             await trio.lowlevel.cancel_shielded_checkpoint()
         return delivery
 
-    async def _wait(self, deadline: float | None, wait: Wait) -> None:
-        """Wait for a topic or for memory, or let other tasks run.
-
-        Without a deadline, the wait takes up to `max_block_ms`.
-        """
-        deadline = self._deadline() if deadline is None else deadline
+    async def _wait(self, wait: Wait) -> None:
         if isinstance(wait, MemoryWait):
-            await self._wait_memory(wait.ticket, deadline)
+            served = trio.Event()
+            self._front.stand_in_line(wait.ticket, served.set)
+            with trio.move_on_after(wait.timeout_s):
+                await served.wait()
         elif isinstance(wait, TopicWait):
-            await self._shell.topics.wait(wait.topic, wait.partition, deadline)
+            await self._shell.topics.wait(*wait)
         else:
             await trio.lowlevel.checkpoint()
-
-    async def _wait_memory(self, ticket: MemoryTicket, deadline: float) -> None:
-        arrived = trio.Event()
-        ticket.on_served = arrived.set
-        self._shell.stand_in_line(ticket)
-        with trio.move_on_at(deadline):
-            await arrived.wait()
-        self._shell.check_served(ticket)
-
-    def _deadline(self) -> float:
-        return trio.current_time() + self._settings.max_block_ms / 1000
 
     # ---- transactions
 
@@ -242,7 +227,7 @@ class Producer:
     @trio.lowlevel.enable_ki_protection
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
-        found = await self._shell.topics.wait(topic, None, self._deadline())
+        found = await self._shell.topics.wait(topic, None, self._settings.max_block_ms / 1000)
         return [each.partition for each in found.partitions]
 
     @trio.lowlevel.enable_ki_protection

@@ -1,4 +1,4 @@
-"""A record as its sender gives it, and how keys, values and headers become bytes."""
+"""Columns as their sender gives them, and the checks by which keys, values and headers become bytes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,6 @@ from pykbroker.core.producer.batch import TIMESTAMP_MAX, TIMESTAMP_MIN
 from wire.records.record import Headers
 
 T = TypeVar("T")
-
-
-class ProducerRecord(NamedTuple):
-    """A record before it is serialized, as interceptors see it. `timestamp` is in ms since 1970, or None for now."""
-
-    topic: str
-    value: Any = None
-    key: Any = None
-    partition: int | None = None
-    headers: Iterable[tuple[str, bytes | None]] = ()
-    timestamp: int | None = None
 
 
 class ProducerColumns(NamedTuple):

@@ -23,8 +23,8 @@ from pykbroker.client.timer import wait_s
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch
-from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
-from pykbroker.core.producer.errors import NOT_ABORTED, BufferExhausted, IllegalCall, ProducerClosed
+from pykbroker.core.producer.buffer_pool import BufferPool
+from pykbroker.core.producer.errors import NOT_ABORTED, IllegalCall, ProducerClosed
 from pykbroker.core.producer.intake import Intake
 from pykbroker.core.producer.produce_call import ProduceCall
 from pykbroker.core.producer.sender import Sender
@@ -127,24 +127,6 @@ class ProducerShell:
         else:  # without linger, the records that are appended before the next pass of the loop share a batch
             self._check_at = -inf
             self._earlier.set()
-
-    def stand_in_line(self, ticket: MemoryTicket) -> None:
-        """Let a ticket wait in line for its memory, under the lock."""
-        self.accumulator.guarded(self.pool.stand_in_line, ticket)
-        self.wake()
-
-    def check_served(self, ticket: MemoryTicket) -> None:
-        """Check that the memory of a ticket has arrived, after the wait, under the lock.
-
-        Raise BufferExhausted if it has not, and ProducerClosed if the producer was closed meanwhile.
-        """
-        if ticket.is_closed:
-            raise ProducerClosed("the producer was closed while a record waited for memory")
-        if not ticket.is_served:
-            raise BufferExhausted(
-                f"no {ticket.size} bytes of buffer_memory={self.settings.buffer_memory} became free within "
-                f"max_block_ms={self.settings.max_block_ms}"
-            )
 
     def flush(self) -> list[ProducerBatch]:
         """Send all batches at once, and return those whose outcome is still unknown."""

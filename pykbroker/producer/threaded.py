@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
@@ -14,14 +13,14 @@ import trio
 
 from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.producer.batch import ProducerBatch
-from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.errors import BufferExhausted, ProducerClosed
+from pykbroker.core.producer.intake import TopicIntake
+from pykbroker.core.producer.record import ProducerRecord, SerializedRecord
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
-from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_row, run
+from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_record, run
 from pykbroker.producer.delivery import ColumnsDelivery, Delivery, wait_settled
-from pykbroker.producer.front import Front, Serialized
-from pykbroker.producer.record import ProducerRecord
+from pykbroker.producer.front import Front
 from pykbroker.producer.settings import ProducerSettings
 from pykbroker.producer.shell import ProducerShell
 from pykbroker.world.background import BackgroundLoop, LoopEnded
@@ -61,25 +60,29 @@ class ThreadedProducer:
         partition: int | None,
         headers: Iterable[tuple[str, bytes | None]],
         timestamp: int | None,
-    ) -> Delivery | Serialized:
+    ) -> Delivery | SerializedRecord:
         """Append a record, or return it serialized if metadata or memory must be waited for."""
         self.loop.check()
         front = self.front
-        if front.sends_plain:
-            with self.lock:
-                sent = front.try_send(topic, value, key, partition, headers, timestamp)
-        else:
-            return front.send_serialized(
-                front.serialized(ProducerRecord(topic, value, key, partition, headers, timestamp))
-            )
+        if not front.sends_plain:
+            record = ProducerRecord(topic, value, key, partition, headers, timestamp)
+            return self.try_append(front.serialized(record))
+        with self.lock:
+            sent = front.try_send(topic, value, key, partition, headers, timestamp)
         return sent if isinstance(sent, Delivery) else front.append(sent) or sent
 
-    def append_waiting(self, row: Serialized) -> Delivery:
+    def try_append(self, record: ProducerRecord) -> Delivery | SerializedRecord:
+        """Append a record as `try_send` does, after interceptors and serializers."""
+        with self.lock:
+            sent = self.front.try_append(record)
+        return sent if isinstance(sent, Delivery) else self.front.append(sent) or sent
+
+    def append_waiting(self, record: SerializedRecord) -> Delivery:
         """Append a record once metadata and memory are there.
 
         Raise MetadataTimeout or BufferExhausted after `max_block_ms`, and ProducerClosed.
         """
-        return run(append_row(self.front, row), partial(self._wait, self.deadline()))
+        return run(append_record(self.front, self.wait, record))
 
     def send_many(
         self,
@@ -92,16 +95,21 @@ class ThreadedProducer:
     ) -> ColumnsDelivery:
         """Append records from columns, as `Producer.send_many` does. Errors are the same."""
         self.loop.check()
-        append = append_columns(self.front, topic, values, keys, headers, timestamps, partition)
-        return run(append, partial(self._wait, None))
+        return run(append_columns(self.front, self.wait, topic, values, keys, headers, timestamps, partition))
 
-    def _wait(self, deadline: float | None, wait: Wait) -> None:
-        """Wait for a topic or for memory. Without a deadline, the wait takes up to `max_block_ms`."""
-        deadline = self.deadline() if deadline is None else deadline
+    def wait(self, wait: Wait) -> tuple[()]:
+        """Wait for a topic or for memory, in the thread of the caller."""
         if isinstance(wait, MemoryWait):
-            self.wait_memory(wait.ticket, deadline)
+            if self.loop.is_current_thread:
+                raise BufferExhausted("buffer_memory is full, and a callback of the producer must not wait for it")
+            served = Latch()
+            self.front.stand_in_line(wait.ticket, served.set)
+            served.wait(min(wait.timeout_s, threading.TIMEOUT_MAX))
+            if wait.ticket.is_closed:
+                self.loop.check()  # a crash has another error than `close`
         elif isinstance(wait, TopicWait):
-            self.wait_topic(wait.topic, wait.partition, deadline)
+            self.topic(*wait)
+        return ()
 
     # ---- transactions
 
@@ -123,23 +131,21 @@ class ThreadedProducer:
 
     # ---- waiting
 
-    def deadline(self) -> float:
-        """Return the time of the monotonic clock in s after which a call must not wait any more."""
-        return time.monotonic() + self.settings.max_block_ms / 1000
+    def topic(self, name: str, partition: int | None = None, timeout_s: float | None = None) -> TopicIntake:
+        """Return a topic once it is known to have the partition. The default of `timeout_s` is `max_block_ms`.
 
-    def wait_topic(self, name: str, partition: int | None, deadline: float) -> None:
-        """Wait until a topic is known to have the partition. Raise RuntimeError in a callback, which must not wait."""
-        if self.shell.topics.find(name, partition) is None:
-            if self.loop.is_current_thread:
-                raise RuntimeError(
-                    f"topic '{name}' is not known yet, and a callback of the producer must not wait for it: call "
-                    "partitions_for before, or send from another thread"
-                )
-            self.ask(self.find_topic, name, partition, deadline - time.monotonic())
-
-    async def find_topic(self, name: str, partition: int | None, timeout_s: float) -> None:
-        """Wait until a topic is known to have the partition. This runs in the background thread."""
-        await self.shell.topics.wait(name, partition, trio.current_time() + timeout_s)
+        Raise RuntimeError in a callback, which must not wait. Other errors are those of `ProducerTopics.wait`.
+        """
+        found = self.front.find(name, partition)
+        if found is not None:
+            return found
+        if self.loop.is_current_thread:
+            raise RuntimeError(
+                f"topic '{name}' is not known yet, and a callback of the producer must not wait for it: call "
+                "partitions_for before, or send from another thread"
+            )
+        left_s = self.settings.max_block_ms / 1000 if timeout_s is None else timeout_s
+        return self.ask(self.shell.topics.wait, name, partition, left_s)
 
     def ask(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run an async function in the background thread, and return its result. Raise ProducerClosed after `close`."""
@@ -155,22 +161,6 @@ class ThreadedProducer:
         except LoopEnded as error:
             self.loop.check()
             raise ProducerClosed("the producer was closed during the call") from error
-
-    def wait_memory(self, ticket: MemoryTicket, deadline: float) -> None:
-        """Wait in line with a ticket."""
-        if self.loop.is_current_thread:
-            raise BufferExhausted("buffer_memory is full, and a callback of the producer must not wait for it")
-        served = Latch()
-        ticket.on_served = served.set
-        with self.lock:
-            self.shell.stand_in_line(ticket)
-        served.wait(left_s(deadline))
-        try:
-            with self.lock:
-                self.shell.check_served(ticket)
-        except ProducerClosed:
-            self.loop.check()  # a crash has another error than `close`
-            raise
 
     def wait_settled(self, batch: ProducerBatch, timeout_s: float | None = None) -> bool:
         """Wait until the outcome of a batch is known. Return False after the time-out."""
@@ -200,10 +190,7 @@ class ThreadedProducer:
 
     def partitions_for(self, topic: str) -> list[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
-        deadline = self.deadline()
-        while (found := self.front.find(topic, None)) is None:
-            self.wait_topic(topic, None, deadline)
-        return [each.partition for each in found.partitions]
+        return [each.partition for each in self.topic(topic).partitions]
 
     @property
     def is_closed(self) -> bool:

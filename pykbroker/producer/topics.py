@@ -67,17 +67,17 @@ class ProducerTopics:
         topic = self._metadata.cluster.topics.get(name)
         return NIL if topic is None else topic.topic_id
 
-    async def wait(self, name: str, partition: int | None, deadline: float) -> TopicIntake:
-        """Wait until a topic is known to have the partition. `deadline` is a time of trio's clock.
+    async def wait(self, name: str, partition: int | None, timeout_s: float) -> TopicIntake:
+        """Return a topic once it is known to have the partition.
 
-        Raise MetadataTimeout after the deadline, and ApiError if the broker refuses to describe the topic. Raise
+        Raise MetadataTimeout after `timeout_s`, and ApiError if the broker refuses to describe the topic. Raise
         UnknownPartition at once for a negative partition. The errors of the name are those of `use`.
         """
         self.use(name)
         if partition is not None and partition < 0:
             raise UnknownPartition(f"topic '{name}' has no partition {partition}: partitions begin at 0")
         found = self.find(name, partition)
-        with trio.move_on_at(deadline):
+        with trio.move_on_after(timeout_s):
             while found is None:
                 await self._metadata.wait_newer(self._metadata.request_update_for(name))
                 check_topic(self._metadata.cluster, name)

@@ -27,12 +27,11 @@ from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.compression_ratio import CompressionRatio
 from pykbroker.core.producer.incomplete import IncompleteBatches
+from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.sequence_numbers import is_before
 from pykbroker.core.topic_partition import TopicPartition
-from wire.declare import Buffer
 from wire.records.batch import HEADER_BYTES
 from wire.records.compression import Codec
-from wire.records.record import Headers
 
 LARGE_BATCH_BYTES_MAX = 1_000_000
 """The maximum bytes of a batch for the rows of one call, before compression.
@@ -120,10 +119,8 @@ class RecordAccumulator:
 
     # ---- records
 
-    def try_append(
-        self, partition: TopicPartition, key: Buffer | None, value: Buffer | None, headers: Headers, timestamp: int
-    ) -> tuple[ProducerBatch, int] | None:
-        """Append a record to the open batch of its partition. Return the batch and the record's index there.
+    def try_append(self, partition: TopicPartition, record: SerializedRecord) -> tuple[ProducerBatch, int] | None:
+        """Append a record to the open batch of a partition. Return the batch and the record's index there.
 
         Return None if no batch is open or the open one has no room.
         """
@@ -132,40 +129,32 @@ class RecordAccumulator:
             return None
         # Only the last batch is open: one before it was closed by it, or waits to be sent again.
         batch = queue[-1]
-        index = batch.try_append(key, value, headers, timestamp)
+        index = batch.try_append(record.key, record.value, record.headers, record.timestamp)
         return None if index is None else (batch, index)
 
     def append(
-        self,
-        partition: TopicPartition,
-        key: Buffer | None,
-        value: Buffer | None,
-        headers: Headers,
-        timestamp: int,
-        now_ms: float,
-        ticket: MemoryTicket | None = None,
+        self, partition: TopicPartition, record: SerializedRecord, now_ms: float, ticket: MemoryTicket | None = None
     ) -> tuple[ProducerBatch, int] | None:
-        """Append a record to the open batch of its partition, or to a new one. Return None without memory for it.
+        """Append a record to the open batch of a partition, or to a new one. Return None without memory for it.
 
         The caller then waits in line with a ticket for `memory_for` bytes, passes it when it is served, and lets it
         leave the line at the end in any case. Index 0 means that a batch was opened. Raise ProducerClosed if the pool
         is closed, and RecordTooLarge if the record can never be sent.
         """
-        appended = self.try_append(partition, key, value, headers, timestamp)
+        appended = self.try_append(partition, record)
         if appended is not None:
             return appended
-        size = record_bytes_max(key, value, headers)
+        size = record_bytes_max(record.key, record.value, record.headers)
         try:
-            batch = self._batch_with_room(partition, size, timestamp, now_ms, ticket)
-            if batch is None:
+            if self._batch_with_room(partition, size, record.timestamp, now_ms, ticket) is None:
                 return None
-            index = batch.try_append(key, value, headers, timestamp)
-            assert index is not None, "a batch with memory for a record has no room for it"
+            appended = self.try_append(partition, record)
+            assert appended is not None, "a batch with memory for a record has no room for it"
         except BaseException:
             # An interrupt between these calls leaves queue, pool and batch each right, and not right together.
             self._repair()
             raise
-        return batch, index
+        return appended
 
     def append_columns(
         self,

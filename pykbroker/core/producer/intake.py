@@ -10,10 +10,10 @@ from pykbroker.core.producer.buffer_pool import MemoryTicket
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
 from pykbroker.core.producer.murmur2 import partition_of_key
+from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.producer.sticky_partition import StickyPartition
 from pykbroker.core.topic_partition import TopicPartition
 from wire.records.batch import HEADER_BYTES
-from wire.records.record import Headers
 
 QUEUE_EXCESS_MAX = 2
 """The number of batches by which the queue of a partition may exceed the shortest one for a call to visit it."""
@@ -132,44 +132,28 @@ class Intake:
         found.update(partitions, available)
         return found
 
-    def try_append(
-        self,
-        topic: TopicIntake,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        timestamp: int,
-    ) -> tuple[ProducerBatch, int] | None:
+    def try_append(self, topic: TopicIntake, record: SerializedRecord) -> tuple[ProducerBatch, int] | None:
         """Append a record to an open batch. Return None if none has room, or if the topic lacks the partition."""
+        _, value, key, partition, headers, timestamp = record
         if partition is not None and not topic.has(partition):
             return None
         if partition is not None or (key is not None and not self._ignores_keys):
-            chosen = self._partition(topic, partition, key)
-            return self._accumulator.try_append(chosen, key, value, headers, timestamp)
+            return self._accumulator.try_append(self._partition(topic, partition, key), record)
         batch = topic.batch
         index = None if batch is None else batch.try_append(key, value, headers, timestamp)
         return None if batch is None or index is None else (batch, index)
 
     def append(
-        self,
-        topic: TopicIntake,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        timestamp: int,
-        now_ms: float,
-        ticket: MemoryTicket | None = None,
+        self, topic: TopicIntake, record: SerializedRecord, now_ms: float, ticket: MemoryTicket | None = None
     ) -> tuple[ProducerBatch, int] | None:
         """Append a record to an open batch or a new one. Return None without memory for it, as the accumulator does.
 
         Raise RecordTooLarge if the record exceeds `max.request.size` or `buffer.memory`.
         """
+        _, value, key, partition, headers, _ = record
         size = record_bytes_max(key, value, headers)
         self.check_size(size)
-        chosen = self._partition(topic, partition, key, size)
-        appended = self._accumulator.append(chosen, key, value, headers, timestamp, now_ms, ticket)
+        appended = self._accumulator.append(self._partition(topic, partition, key, size), record, now_ms, ticket)
         if appended is not None and partition is None and (key is None or self._ignores_keys):
             topic.appended_to(appended[0])
         return appended

@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from pykbroker.core.producer.errors import AppendCancelled, RecordTooLarge, TransactionAbortable
+from pykbroker.core.producer.record import ProducerRecord
 from pykbroker.producer.delivery import RowsFailed
-from pykbroker.producer.record import ProducerColumns, ProducerRecord
+from pykbroker.producer.record import ProducerColumns
 from tests.unit.producer.conftest import Producing, delayed, refuse
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode

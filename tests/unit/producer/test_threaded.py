@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from pykbroker.producer.appending import MemoryWait
 from pykbroker.producer.settings import producer_settings
-from pykbroker.producer.threaded import ThreadedProducer, left_s
+from pykbroker.producer.threaded import ThreadedProducer
 from tests.unit.producer.conftest import Producing
 
 
@@ -40,6 +40,9 @@ def test_the_longest_max_block_ms_does_not_overflow_the_wait_of_a_thread() -> No
     settings = producer_settings({"bootstrap_servers": "127.0.0.1:1", "max_block_ms": (1 << 63) - 1})
     producer = ThreadedProducer("producer", settings)
     try:
-        assert threading.Lock().acquire(timeout=left_s(producer.deadline()))
+        front = producer.front
+        ticket = front.ticket(1)
+        producer.wait(MemoryWait(ticket, front.left_s(front.deadline_ms())))
+        assert ticket.is_served
     finally:
         producer.close(0)

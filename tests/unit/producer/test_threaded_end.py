@@ -13,9 +13,11 @@ import trio
 
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.errors import ProducerClosed
+from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.producer.sender import Sender
 from pykbroker.core.producer.sequences import Sequences
 from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.producer.appending import MemoryWait
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.threaded import ThreadedProducer
 from pykbroker.world.background import LoopEnded
@@ -167,10 +169,10 @@ class TestClose:
         producer = threaded(net)
         producer.partitions_for("topic")
         ticket = producer.front.ticket(100)
-        producer.wait_memory(ticket, producer.deadline())
+        producer.wait(MemoryWait(ticket, WAIT_S))
         producer.close()
         with pytest.raises(ProducerClosed):
-            producer.front.append(("topic", 0, None, b"value", (), 0), ticket)
+            producer.front.append(SerializedRecord("topic", b"value", partition=0), ticket)
         producer.front.leave_line(ticket)
         assert producer.shell.pool.available_bytes == producer.settings.buffer_memory
 
@@ -260,7 +262,7 @@ class TestCallbacks:
         producer = threaded(net)
 
         async def wait() -> None:
-            producer.wait_topic("topic", None, producer.deadline())
+            producer.topic("topic")
 
         with pytest.raises(RuntimeError, match="topic 'topic' is not known yet, and a callback"):
             producer.loop.call(wait)

@@ -11,6 +11,7 @@ from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.produce_call import ProduceCall
+from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.producer.sender import Sender, SendSettings
 from pykbroker.core.producer.sequences import ProducerIdentity, Sequences
 from pykbroker.core.topic_partition import TopicPartition
@@ -74,7 +75,9 @@ class IdempotentSetup:
     def append(self, partition: TopicPartition, size: int = 1) -> None:
         """Append a record whose value is its number in the partition."""
         value = b"%06d" % len(self.sent[partition]) + b"x" * size
-        appended = self.accumulator.append(partition, None, value, (), 7, self.now_ms)
+        appended = self.accumulator.append(
+            partition, SerializedRecord(partition.topic, value, timestamp=7), self.now_ms
+        )
         if appended is not None:
             self.sent[partition].append((value, *appended))
 

@@ -14,6 +14,7 @@ from pykbroker.core.producer.batch import BatchOutcome, BatchState, ProducerBatc
 from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.errors import ProducerClosed
+from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.topic_partition import TopicPartition
 from wire.records.batch import Batch
 from wire.records.compression import Codec
@@ -33,7 +34,7 @@ def accumulator(memory: int = MEMORY_BYTES, codec: Codec = Codec.NONE) -> Record
 
 def append(to: RecordAccumulator, partition: TopicPartition, now_ms: float = 0, value: bytes = VALUE) -> ProducerBatch:
     """Append a record and return its batch."""
-    appended = to.append(partition, None, value, (), 7, now_ms)
+    appended = to.append(partition, SerializedRecord(partition.topic, value, timestamp=7), now_ms)
     assert appended is not None
     return appended[0]
 
@@ -60,7 +61,7 @@ class TestAppend:
         by_rows, by_columns = accumulator(), accumulator()
         batches: list[list[ProducerBatch]] = [[], []]
         for time in times:
-            appended = by_rows.append(A0, None, b"v", (), time, 0)
+            appended = by_rows.append(A0, SerializedRecord("a", b"v", timestamp=time), 0)
             assert appended is not None
             batches[0].append(appended[0])
         columns, start = Columns([b"v"] * 4, None, None, times), 0
@@ -86,12 +87,12 @@ class TestAppend:
     def test_without_memory_the_caller_waits_and_passes_what_it_got(self) -> None:
         records = accumulator(memory=BATCH_BYTES)
         first = append(records, A0)
-        assert records.append(A1, None, VALUE, (), 7, 0) is None
+        assert records.append(A1, SerializedRecord(A1.topic, VALUE, timestamp=7), 0) is None
         ticket = records.pool.stand_in_line(MemoryTicket(records.memory_for(100), int))
         drain(records)
         records.incomplete.settle(first, BatchOutcome())
         assert ticket.is_served
-        appended = records.append(A1, None, VALUE, (), 7, 0, ticket)
+        appended = records.append(A1, SerializedRecord(A1.topic, VALUE, timestamp=7), 0, ticket)
         assert appended is not None
         assert appended[0].reserved == BATCH_BYTES
 
@@ -99,7 +100,7 @@ class TestAppend:
         records = accumulator()
         ticket = records.pool.stand_in_line(MemoryTicket(BATCH_BYTES, int))
         first = append(records, A0)
-        appended = records.append(A0, None, VALUE, (), 7, 0, ticket)
+        appended = records.append(A0, SerializedRecord(A0.topic, VALUE, timestamp=7), 0, ticket)
         assert appended == (first, 1)
         records.pool.leave_line(ticket)
         assert records.pool.available_bytes == MEMORY_BYTES - BATCH_BYTES
@@ -109,7 +110,7 @@ class TestAppend:
         ticket = records.pool.stand_in_line(MemoryTicket(BATCH_BYTES, int))
         records.pool.close()
         with pytest.raises(ProducerClosed):
-            records.append(A0, None, VALUE, (), 7, 0, ticket)
+            records.append(A0, SerializedRecord(A0.topic, VALUE, timestamp=7), 0, ticket)
         records.pool.leave_line(ticket)
         assert records.pool.available_bytes == MEMORY_BYTES
 
@@ -308,7 +309,7 @@ class AnySchedule(RuleBasedStateMachine):
     @rule(partition=st.sampled_from([A0, A1, B0]), size=st.integers(0, 300))
     def append(self, partition: TopicPartition, size: int) -> None:
         value = b"%d " % self.number + b"x" * size
-        if self.records.append(partition, None, value, (), 7, 0) is not None:
+        if self.records.append(partition, SerializedRecord(partition.topic, value, timestamp=7), 0) is not None:
             self.appended[partition].append(value)
             self.number += 1
 

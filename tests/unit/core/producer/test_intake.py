@@ -16,6 +16,7 @@ from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
 from pykbroker.core.producer.intake import QUEUE_EXCESS_MAX, Intake, TopicIntake
 from pykbroker.core.producer.murmur2 import partition_of_key
+from pykbroker.core.producer.record import SerializedRecord
 
 BATCH_BYTES, REQUEST_BYTES, MEMORY_BYTES, LARGE_BYTES = 1000, 3000, 100_000, 8000
 
@@ -32,8 +33,8 @@ def placed(
     intake: Intake, topic: TopicIntake, key: bytes | None = None, partition: int | None = None, size: int = 100
 ) -> int:
     """Append a record of 100 bytes and return its partition."""
-    row = (partition, key, b"x" * size, (), 7)
-    appended = intake.try_append(topic, *row) or intake.append(topic, *row, 0)
+    record = SerializedRecord("topic", b"x" * size, key, partition, timestamp=7)
+    appended = intake.try_append(topic, record) or intake.append(topic, record, 0)
     assert appended is not None
     return appended[0].partition.partition
 
@@ -54,7 +55,8 @@ def test_a_partition_that_the_topic_lacks_is_refused(partition: int) -> None:
     intake, topic = intake_of()
     with pytest.raises(UnknownPartition, match=f"topic 'topic' has no partition {partition}: it has 0 to 3"):
         placed(intake, topic, partition=partition)
-    assert intake.try_append(topic, partition, None, b"x", (), 7) is None, "the topic may get more partitions"
+    record = SerializedRecord("topic", b"x", partition=partition)
+    assert intake.try_append(topic, record) is None, "the topic may get more partitions"
 
 
 def test_records_without_keys_fill_one_batch_after_the_other() -> None:

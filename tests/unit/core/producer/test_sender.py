@@ -12,6 +12,7 @@ from pykbroker.core.producer.accumulator import BatchSettings, Leader, RecordAcc
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool
 from pykbroker.core.producer.produce_call import ProduceCall
+from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.producer.sender import Sender, Sends, SendSettings
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import NIL
@@ -41,7 +42,9 @@ class SenderSetup:
 
     def append(self, partition: TopicPartition, value: bytes = b"value") -> tuple[ProducerBatch, int]:
         """Append a record."""
-        appended = self.accumulator.append(partition, None, value, (), 7, self.now_ms)
+        appended = self.accumulator.append(
+            partition, SerializedRecord(partition.topic, value, timestamp=7), self.now_ms
+        )
         assert appended is not None
         return appended
 

@@ -12,6 +12,7 @@ from pykbroker.core.producer.accumulator import BatchSettings, Leader, RecordAcc
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool
 from pykbroker.core.producer.produce_call import ProduceCall
+from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.producer.sender import Sender, SendSettings
 from pykbroker.core.producer.transactions.calls import VERSION_1_MAX, CoordinatorCall
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -247,7 +248,9 @@ class TransactionalSetup:
     def append(self, partition: TopicPartition, value: bytes) -> ProducerBatch:
         """Append a record to the open transaction."""
         self.manager.check_send()
-        appended = self.accumulator.append(partition, None, value, (), 7, self.now_ms)
+        appended = self.accumulator.append(
+            partition, SerializedRecord(partition.topic, value, timestamp=7), self.now_ms
+        )
         assert appended is not None
         self.manager.add_partition(partition)
         return appended[0]
