@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,7 +15,6 @@ from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.producer.batch import ProducerBatch
-from pykbroker.core.producer.errors import NOT_ABORTED, TransactionTimeout
 from pykbroker.core.producer.intake import TopicIntake
 from pykbroker.core.producer.record import ProducerRecord, SerializedRecord
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
@@ -286,11 +285,7 @@ class AsyncProducer:
             yield
             await self.commit_transaction()
         except BaseException as error:
-            with suppress(*NOT_ABORTED):
-                if isinstance(error, TransactionTimeout):  # the wait for the commit is over
-                    await self.abort_transaction()
-                else:
-                    await self._ask(self._running.shell.transacting.give_up)
+            await self._ask(self._running.shell.transacting.give_up, error)
             raise
 
     # ---- all records

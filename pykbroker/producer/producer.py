@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from math import inf
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,6 @@ import trio
 
 from pykbroker.client.arrow import ArrowTable
 from pykbroker.client.nursery import leave_nursery
-from pykbroker.core.producer.errors import NOT_ABORTED, TransactionTimeout
 from pykbroker.core.producer.record import SerializedRecord
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -209,11 +208,8 @@ class Producer:
             await self.commit_transaction()
         except BaseException as error:
             deadline = trio.current_time() + self._settings.max_block_ms / 1000
-            with trio.CancelScope(shield=True, deadline=deadline), suppress(*NOT_ABORTED):
-                if isinstance(error, TransactionTimeout):  # the wait for the commit is over
-                    await self.abort_transaction()
-                else:
-                    await self._shell.transacting.give_up()
+            with trio.CancelScope(shield=True, deadline=deadline):
+                await self._shell.transacting.give_up(error)
             raise
 
     # ---- all records
@@ -241,8 +237,7 @@ class Producer:
         self._shell.begin_close()
         try:
             with trio.move_on_after(timeout_s):
-                await self.flush()
-                await self._shell.abort_open()
+                await self._shell.finish()
         finally:
             self._shell.end_close()
             self._front.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from typing import Any
@@ -24,13 +24,14 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool
-from pykbroker.core.producer.errors import NOT_ABORTED, IllegalCall, ProducerClosed
+from pykbroker.core.producer.errors import IllegalCall, ProducerClosed
 from pykbroker.core.producer.intake import Intake
 from pykbroker.core.producer.produce_call import ProduceCall
 from pykbroker.core.producer.sender import Sender
 from pykbroker.core.producer.sequences import Sequences
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.producer.delivery import wait_settled
 from pykbroker.producer.identity import request_identity
 from pykbroker.producer.settings import ProducerSettings
 from pykbroker.producer.statistics import ProducerStatistics
@@ -159,11 +160,12 @@ class ProducerShell:
             raise IllegalCall("this producer has no transactions: set transactional_id")
         return self.transactor
 
-    async def abort_open(self) -> None:
-        """Abort the transaction that is open when the producer is closed, or wait for the end of one that is ending."""
+    async def finish(self) -> None:
+        """Wait for the outcome of all records, and abort an open transaction or wait for the end of one that ends."""
+        for batch in self.flush():
+            await wait_settled(batch)
         if self.transactor is not None:
-            with suppress(*NOT_ABORTED):
-                await self.transactor.give_up()
+            await self.transactor.give_up()
 
     def begin_close(self) -> None:
         """Refuse further records, and send the rest at once."""

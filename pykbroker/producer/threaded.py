@@ -19,7 +19,7 @@ from pykbroker.core.producer.record import ProducerRecord, SerializedRecord
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_record, run
-from pykbroker.producer.delivery import ColumnsDelivery, Delivery, wait_settled
+from pykbroker.producer.delivery import ColumnsDelivery, Delivery
 from pykbroker.producer.front import Front
 from pykbroker.producer.settings import ProducerSettings
 from pykbroker.producer.shell import ProducerShell
@@ -244,9 +244,7 @@ class ThreadedProducer:
         """Wait for the outcome of all records and of the open transaction, up to the time-out."""
         self._closing.deadline = trio.current_time() + timeout_s
         with self._closing:
-            for batch in self.shell.flush():
-                await wait_settled(batch)
-            await self.shell.abort_open()
+            await self.shell.finish()
         self.shell.end_close()
 
     def _ended(self, failure: BaseException | None) -> None:

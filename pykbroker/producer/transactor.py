@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from math import inf
 from typing import Any
 
@@ -15,7 +15,7 @@ from pykbroker.client.nodes import Nodes
 from pykbroker.client.timer import wait_s
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
-from pykbroker.core.producer.errors import TransactionTimeout
+from pykbroker.core.producer.errors import NOT_ABORTED, TransactionTimeout
 from pykbroker.core.producer.sender import Sender
 from pykbroker.core.producer.transactions.calls import CoordinatorCall
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -94,19 +94,24 @@ class Transactor:
         with trio.move_on_after(self._max_block_ms / 1000):
             await done.wait()
 
-    async def give_up(self) -> None:
-        """Abort the open transaction, when its block has failed or the producer is closed.
+    async def give_up(self, error: BaseException | None = None) -> None:
+        """Abort the open transaction, when its block has failed with `error`, or the producer is closed.
 
         A commit or an abort whose call was cancelled or timed out goes on. Its end is waited for instead, since readers
-        wait for it, too. The errors are those of `call`.
+        wait for it, too, unless `error` says that the wait is over. An error of the abort is not raised, since the
+        earlier one is of more interest.
         """
-        ending = self.manager.unanswered_end
-        if ending is not None:
-            await self._wait(ending)
-            with self._lock:
-                ending.is_acknowledged = ending.is_done
-        if self.manager.has_transaction and not self.manager.is_completing:
-            await self.call(TransactionManager.abort)
+        with suppress(*NOT_ABORTED):
+            if isinstance(error, TransactionTimeout):
+                await self.call(TransactionManager.abort)
+                return
+            ending = self.manager.unanswered_end
+            if ending is not None:
+                await self._wait(ending)
+                with self._lock:
+                    ending.is_acknowledged = ending.is_done
+            if self.manager.has_transaction and not self.manager.is_completing:
+                await self.call(TransactionManager.abort)
 
     # ---- the task
 
