@@ -17,7 +17,7 @@ from pykbroker.client.aiokafka_arguments import without_aiokafka_defaults
 from pykbroker.client.settings import INT32_MAX, InvalidSetting
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.hosted import HostedConsumer
-from pykbroker.consumer.listener import call_listener
+from pykbroker.consumer.listener import answering, call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH, checked_limit
 from pykbroker.consumer.settings import ASSIGNORS, consumer_settings
 from pykbroker.core.consumer.commits import CommitIdentity
@@ -220,15 +220,11 @@ class AsyncConsumer:
                 return found
 
     async def _call_listener(self, step: CallListener) -> None:
-        """Call the listener. If an interrupt ends the call, the next poll repeats it, or the end of the membership."""
-        try:
-            result = call_listener(self._hosted.consumer.listener, step)
+        hosted = self._hosted
+        with answering(partial(hosted.ask, hosted.consumer.poller.listener_called), step, asyncio.CancelledError):
+            result = call_listener(hosted.consumer.listener, step)
             if isawaitable(result):
                 await result
-        except (Exception, asyncio.CancelledError):
-            self._hosted.ask(self._hosted.answer, step, False)
-            raise
-        self._hosted.ask(self._hosted.answer, step, True)
 
     # ---- positions
 

@@ -15,7 +15,7 @@ import trio
 
 from pykbroker.client.nursery import leave_nursery
 from pykbroker.consumer.deserializing import Deserializers
-from pykbroker.consumer.listener import call_listener
+from pykbroker.consumer.listener import answering, call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH, ConsumerPoller, checked_limit
 from pykbroker.consumer.settings import CONSUMER_PROTOCOL, consumer_settings
 from pykbroker.consumer.shell import ConsumerShell
@@ -240,15 +240,10 @@ class Consumer:
             unread.iterate(taken, records)
 
     async def _call_listener(self, step: CallListener) -> None:
-        """Call the listener. If an interrupt ends the call, the next poll repeats it, or the end of the membership."""
-        try:
+        with answering(self.poller.listener_called, step, trio.Cancelled):
             result = call_listener(self.listener, step)
             if isawaitable(result):
                 await result
-        except (Exception, trio.Cancelled):
-            self.poller.listener_called(step, is_done=False)
-            raise
-        self.poller.listener_called(step, is_done=True)
 
     # ---- positions
 

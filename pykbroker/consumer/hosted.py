@@ -99,7 +99,7 @@ class HostedConsumer:
     ) -> CallListener | None:
         """Wait for records as `ConsumerPoller.poll` does, in the background thread.
 
-        Return a call of the listener, which the caller has to answer by `answer`.
+        Return a call of the listener, which the caller has to answer by `ConsumerPoller.listener_called`.
         """
         deadline = trio.current_time() + timeout_s
         return await self.consumer.poller.poll(deadline, records_max, cuts_batch=cuts_batch, among=among)
@@ -108,10 +108,6 @@ class HostedConsumer:
         """Let the next poll return the unread records of an iteration as columns."""
         if self.unread.iterated():
             self.ask(self.shell.rewind)
-
-    def answer(self, step: CallListener, is_done: bool) -> None:
-        """Answer a call of the listener in the background thread, with whether it returned without an error."""
-        self.consumer.poller.listener_called(step, is_done=is_done)
 
     def stop(self) -> None:
         """Close the links and end the thread."""

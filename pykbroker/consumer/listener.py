@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from trio.lowlevel import disable_ki_protection
@@ -35,3 +37,20 @@ def call_listener(listener: Any, step: CallListener) -> Any:
     if method is None and step.event is RebalanceEvent.LOST:
         method = getattr(listener, RebalanceEvent.REVOKED.value, None)
     return None if method is None else method(set(step.partitions))
+
+
+@contextmanager
+def answering(
+    answer: Callable[[CallListener, bool], Any], step: CallListener, cancelled: type[BaseException] = Exception
+) -> Iterator[None]:
+    """Answer a call of the listener, which is the block, with whether the block has ended without an error.
+
+    `cancelled` is the error of a cancellation. If an interrupt ends the block, there is no answer: the next poll
+    repeats the call, or the end of the membership.
+    """
+    try:
+        yield
+    except (Exception, cancelled):
+        answer(step, False)
+        raise
+    answer(step, True)

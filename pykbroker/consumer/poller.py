@@ -63,7 +63,7 @@ class ConsumerPoller:
             else:
                 await shell.waiting.park()
 
-    def listener_called(self, step: CallListener, *, is_done: bool) -> None:
+    def listener_called(self, step: CallListener, is_done: bool) -> None:
         """Answer a call of the listener, with whether it returned without an error."""
         assert self._shell.member is not None, "only a member has a listener"
         self._shell.member.answer(step, is_done)

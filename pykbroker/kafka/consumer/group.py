@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykbroker.consumer.hosted import HostedConsumer
-from pykbroker.consumer.listener import call_listener
+from pykbroker.consumer.listener import answering, call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH, checked_limit
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.errors import ConsumerError
@@ -222,15 +222,11 @@ class KafkaConsumer:
             raise StopIteration
 
     def _call_listener(self, step: CallListener) -> None:
-        """Call the listener. If an interrupt ends the call, the next poll repeats it, or the end of the membership."""
-        try:
-            result = call_listener(self._hosted.consumer.listener, step)
+        consumer = self._hosted.consumer
+        with answering(partial(self._ask, consumer.poller.listener_called), step):
+            result = call_listener(consumer.listener, step)
             if iscoroutine(result):  # of an AsyncConsumerRebalanceListener
                 asyncio.run(result)
-        except Exception:
-            self._ask(self._hosted.answer, step, False)
-            raise
-        self._ask(self._hosted.answer, step, True)
 
     # ---- positions
 
