@@ -279,7 +279,7 @@ class MachineShell(Generic[Rec]):
                 self.discard(error)
 
     def _handle_tick(self, machine: Machine[Any, Rec, Any, Any], alarm_ms: float) -> Steps[None]:
-        # A deadline in ms may be rounded up to just after the time at which trio wakes: the tick would find nothing due.
+        # Rounding may put a deadline just after the time at which trio wakes, and the tick would find nothing due.
         now = Now(max(trio.current_time() * 1000, alarm_ms), self._wall_ms())
         yield from self._carry_out(machine, machine.tick(now), now.wall_ms)
 
