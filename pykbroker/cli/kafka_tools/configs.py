@@ -89,9 +89,10 @@ def entity(given: Given) -> tuple[str, str | None]:
             "At least one entity type must be specified" if not (named or types) else "Only one entity can be specified"
         )
     if types and "entity-default" in given:
-        if "entity-name" in given or types[0] != "brokers":
-            raise InvalidCommandLine(f"--entity-default must not be specified for a name, nor for {types[0]}")
-        return "broker", ""
+        if types[0] != "brokers":
+            raise InvalidCommandLine(f"--entity-default must not be specified for {types[0]}: write --entity-name NAME")
+        if "entity-name" not in given:
+            return "broker", ""
     if not types:
         return ("broker", "") if named[0] == "broker-defaults" else checked(named[0], given.text(named[0]))
     return checked(KINDS[types[0]], given.text("entity-name") if "entity-name" in given else None)

@@ -143,7 +143,7 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ),
         (
             "kafka-configs --bootstrap-server k:1 --describe --entity-type topics --entity-default",
-            "--entity-default must not be specified for",
+            "--entity-default must not be specified for topics",
         ),
         (
             "kafka-configs --bootstrap-server k:1 --describe --entity-type users --entity-type clients",
