@@ -181,7 +181,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             return (os.path.abspath(self.data_dir),)
         named = texts.get("log.dirs") or texts.get("log.dir")
         if self.container and named == OF_IMAGE:
-            named = self._file.texts.get("log.dirs") or self._file.texts.get("log.dir") or container_data_dir()
+            named = self._file.texts.get("log.dirs") or texts.get("log.dir") or container_data_dir()
         if named:
             return tuple(os.path.abspath(each.strip()) for each in named.split(",") if each.strip())
         return (default_data_dir(),)

@@ -4,8 +4,8 @@ The images are those of Apache, Confluent, bitnami, wurstmeister and Debezium.
 
 1. KAFKA_NUM_PARTITIONS, and bitnami's KAFKA_CFG_NUM_PARTITIONS, set num.partitions. Debezium's NODE_ID sets node.id.
 2. CLUSTER_ID, and bitnami's KAFKA_KRAFT_CLUSTER_ID, are the id of the cluster.
-3. wurstmeister's KAFKA_CREATE_TOPICS creates topics, and its KAFKA_ADVERTISED_HOST_NAME is an advertised listener.
-   Debezium's image has the same variables without the prefix.
+3. wurstmeister's KAFKA_CREATE_TOPICS creates topics, and its KAFKA_PORT, KAFKA_ADVERTISED_HOST_NAME and
+   KAFKA_ADVERTISED_PORT describe a listener. Debezium's image has the same variables without the prefix.
 4. Variables for a JVM, for scripts, and for a service named kafka (set by Kubernetes) have no effect.
 5. Every other variable counts as a config. If there is none of that name, a warning names the variable.
 """
@@ -28,7 +28,8 @@ PREFIX, BITNAMI_PREFIX = "KAFKA_", "KAFKA_CFG_"
 CLUSTER_IDS = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 CREATE_TOPICS, SEPARATORS = ("KAFKA_CREATE_TOPICS", "CREATE_TOPICS"), "KAFKA_CREATE_TOPICS_SEPARATOR"
 HOSTS, PORTS = ("KAFKA_ADVERTISED_HOST_NAME", "ADVERTISED_HOST_NAME"), ("KAFKA_ADVERTISED_PORT", "ADVERTISED_PORT")
-DEFAULT_PORT = "9092"
+LISTENED, DEFAULT_PORT = "port", "9092"
+"""The config of the port to listen on in old versions of Kafka, which wurstmeister's KAFKA_PORT sets; its default."""
 ENABLE_KRAFT, ALLOW_PLAINTEXT = "KAFKA_ENABLE_KRAFT", "ALLOW_PLAINTEXT_LISTENER"
 WITH_A_MEANING = {*CLUSTER_IDS, *CREATE_TOPICS, SEPARATORS, *HOSTS, *PORTS, ENABLE_KRAFT}
 OF_DEBEZIUM = {
@@ -72,8 +73,12 @@ def container_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:
         if name in texts and not texts[name].strip():
             del texts[name], variables[name]
     host, port, topics = (_one_of(environ, names) for names in (HOSTS, PORTS, CREATE_TOPICS))
+    listened = DEFAULT_PORT
+    if (host or LISTENED in texts) and not {LISTENERS, ADVERTISED} & {*texts}:
+        listened = texts.pop(LISTENED, DEFAULT_PORT)
+        texts[LISTENERS], variables[LISTENERS] = f"{PLAINTEXT}://:{listened}", variables.pop(LISTENED, host)
     if host and ADVERTISED not in texts:
-        texts[ADVERTISED], variables[ADVERTISED] = _advertised(environ, host, port or PORTS[0]), host
+        texts[ADVERTISED], variables[ADVERTISED] = _advertised(environ, host, port or PORTS[0], listened), host
     own = own_configs(environ)
     return EnvironmentConfigs(
         {**texts, **own.texts},
@@ -158,8 +163,8 @@ def _different(*variables: str) -> StartError:
     return StartError(f"{' and '.join(variables)} have different values: remove one of them")
 
 
-def _advertised(environ: Mapping[str, str], host_variable: str, port_variable: str) -> str:
-    host, port = environ[host_variable].strip(), environ.get(port_variable, "").strip() or DEFAULT_PORT
+def _advertised(environ: Mapping[str, str], host_variable: str, port_variable: str, listened: str) -> str:
+    host, port = environ[host_variable].strip(), environ.get(port_variable, "").strip() or listened
     if host.count(":") > 1 and not host.startswith("["):
         host = f"[{host}]"
     try:

@@ -68,7 +68,7 @@ def test_an_invalid_value_is_reported_with_its_variable() -> None:
 
 
 def test_configs_that_kafka_has_removed_are_named_with_those_that_have_taken_their_place() -> None:
-    options = Options(container=True, environ={"KAFKA_PORT": "9093"})
+    options = Options(container=True, environ={"KAFKA_PORT": "9093", "KAFKA_LISTENERS": "PLAINTEXT://:9092"})
     assert list(options.without_effect()) == [
         "KAFKA_PORT: port is no broker config any more, as in Kafka 4; listeners has taken its place. It has no effect."
     ]

@@ -59,6 +59,7 @@ def test_a_container_stores_data_in_the_volume_of_a_compose_file_for_another_ima
     monkeypatch.setattr("os.path.ismount", lambda path: path in (volume, "/var/lib/kafka/data"))
     environ = {"KAFKA_LOG_DIRS": "/var/lib/kafka/data"}
     assert Options(container=True, environ=environ).settings().data_dirs == (directory,)
+    assert Options(container=True, environ={**environ, "KAFKA_LOG_DIR": "/one"}).settings().data_dirs == ("/one",)
     named = {**environ, "KAFKA_CFG_LOG_DIRS": "/data"}
     assert Options(container=True, environ=named).settings().data_dirs == ("/data",)
     file.write_text("log.dirs=/in/the/file\n")

@@ -63,17 +63,22 @@ def test_an_empty_variable_requires_no_cluster_id_and_names_no_listener() -> Non
     assert container_configs({"CLUSTER_ID": "", "KAFKA_KRAFT_CLUSTER_ID": "x"}).cluster_id == ("x", CLUSTER_IDS[1])
 
 
-def test_the_advertised_host_of_wurstmeister_is_an_advertised_listener() -> None:
-    found = container_configs({"KAFKA_ADVERTISED_HOST_NAME": "kafka"})
-    assert found.texts == {"advertised.listeners": "PLAINTEXT://kafka:9092"}
-    assert found.place("advertised.listeners") == "KAFKA_ADVERTISED_HOST_NAME"
-    old = {"KAFKA_ADVERTISED_HOST_NAME": "kafka", "KAFKA_ADVERTISED_PORT": "19092"}
-    assert container_configs(old).texts == {"advertised.listeners": "PLAINTEXT://kafka:19092"}
-    for host in ("::1", "[::1]"):
-        texts = container_configs({"KAFKA_ADVERTISED_HOST_NAME": host}).texts
-        assert texts == {"advertised.listeners": "PLAINTEXT://[::1]:9092"}
-    new = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092"}
-    assert container_configs({**old, **new}).texts == {"advertised.listeners": "PLAINTEXT://localhost:9092"}
+def test_the_host_and_the_ports_of_wurstmeister_are_a_listener() -> None:
+    host, ports = {"KAFKA_ADVERTISED_HOST_NAME": "kafka"}, {"KAFKA_ADVERTISED_PORT": "19092", "KAFKA_PORT": "9093"}
+    found = container_configs(host)
+    assert found.texts == {"listeners": "PLAINTEXT://:9092", "advertised.listeners": "PLAINTEXT://kafka:9092"}
+    assert {found.place("listeners"), found.place("advertised.listeners")} == {"KAFKA_ADVERTISED_HOST_NAME"}
+    found = container_configs({**host, **ports})
+    assert found.texts == {"listeners": "PLAINTEXT://:9093", "advertised.listeners": "PLAINTEXT://kafka:19092"}
+    assert found.place("listeners") == "KAFKA_PORT"
+    assert container_configs({**host, "KAFKA_PORT": "9093"}).texts["advertised.listeners"] == "PLAINTEXT://kafka:9093"
+    assert container_configs({"KAFKA_PORT": "9093"}).texts == {"listeners": "PLAINTEXT://:9093"}
+    for address in ("::1", "[::1]"):
+        texts = container_configs({"KAFKA_ADVERTISED_HOST_NAME": address}).texts
+        assert texts["advertised.listeners"] == "PLAINTEXT://[::1]:9092"
+    new = {"advertised.listeners": "PLAINTEXT://localhost:9092"}
+    environ = {**host, **ports, "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092"}
+    assert container_configs(environ).texts == {**new, "port": "9093"}
 
 
 def test_the_variables_of_debezium_have_no_prefix() -> None:
@@ -88,6 +93,7 @@ def test_the_variables_of_debezium_have_no_prefix() -> None:
     assert found.texts == {
         "node.id": "2",
         "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://:9092",
         "advertised.listeners": "PLAINTEXT://kafka:19092",
     }
     assert (found.place("node.id"), found.place("advertised.listeners")) == ("NODE_ID", "ADVERTISED_HOST_NAME")
