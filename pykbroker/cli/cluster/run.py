@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import closing, nullcontext
-from typing import NamedTuple
 
 import click
 import trio
@@ -33,18 +32,6 @@ LINE_BYTES_MAX = 1 << 20
 logger = logging.getLogger(__name__)
 
 
-class ClusterDirectory(NamedTuple):
-    """The directory that has the data directory of each broker. A temporary one is removed in the end."""
-
-    path: str
-    temporary: bool
-
-    @property
-    def kind(self) -> str:
-        """Return the kind of the directory for the program of a broker."""
-        return member.TEMPORARY if self.temporary else member.KEPT
-
-
 class Lifelines:
     """Two pipes by which the brokers notice the end of this process, even by SIGKILL. Nothing is written to them.
 
@@ -65,13 +52,16 @@ class Lifelines:
 
 
 class SupervisedBroker:
-    """A broker's process. `address` and `controller` are known once it serves."""
+    """A broker's process. `address` and `controller` are known once it serves.
+
+    `kind` is the kind of its data directory for its program.
+    """
 
     def __init__(
-        self, plan: ClusterPlan, node_id: int, directory: ClusterDirectory, lifelines: Lifelines, controller: Address
+        self, plan: ClusterPlan, node_id: int, data_dir: str, kind: str, lifelines: Lifelines, controller: Address
     ) -> None:
-        self._plan, self.node_id, self._directory, self.controller = plan, node_id, directory, controller
-        self._lifelines = lifelines
+        self._plan, self.node_id, self._data_dir, self._kind = plan, node_id, data_dir, kind
+        self._lifelines, self.controller = lifelines, controller
         self.address = of_broker(plan.listen, node_id)
         self.cluster_id = ""
         self._process: BrokerProcess | None = None
@@ -79,13 +69,12 @@ class SupervisedBroker:
 
     async def run(self, serves: trio.Event) -> int:
         """Run the process to its end and return its exit code. Set `serves` once clients can connect."""
-        data_dir, kind = os.path.join(self._directory.path, str(self.node_id)), self._directory.kind
         options = self._plan.options(self.node_id, self.address, self.controller)
         self._ended = trio.Event()
         log, theirs = os.pipe()
         try:
             process = self._process = BrokerProcess(
-                [sys.executable, "-m", member.__name__, data_dir, kind, *options],
+                [sys.executable, "-m", member.__name__, self._data_dir, self._kind, *options],
                 stdin=self._lifelines.watched(self.node_id),
                 stderr=theirs,
                 held=self._lifelines.held(self.node_id),
@@ -151,7 +140,7 @@ def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool
         path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
         os.makedirs(path, exist_ok=True)
         warn_left_out(path, plan)
-        failure = trio.run(Supervisor(plan, ClusterDirectory(path, memory), restarts=restarts).run)
+        failure = trio.run(Supervisor(plan, path, member.TEMPORARY if memory else member.KEPT, restarts=restarts).run)
     if failure is not None:
         raise click.ClickException(failure)
 
@@ -172,10 +161,10 @@ def warn_left_out(path: str, plan: ClusterPlan) -> None:
 
 
 class Supervisor:
-    """The owner of the brokers' processes."""
+    """The owner of the brokers' processes, and of the directory that has the data directory of each."""
 
-    def __init__(self, plan: ClusterPlan, directory: ClusterDirectory, *, restarts: bool) -> None:
-        self._plan, self._directory, self._restarts = plan, directory, restarts
+    def __init__(self, plan: ClusterPlan, path: str, kind: str, *, restarts: bool) -> None:
+        self._plan, self._path, self._kind, self._restarts = plan, path, kind, restarts
         self._lifelines = Lifelines()
         self._nodes: list[SupervisedBroker] = []
         self._stopping, self._failure = trio.Event(), ""
@@ -201,7 +190,8 @@ class Supervisor:
         """Start all brokers, the controller first, and report the cluster once all of them serve."""
         controller, served = self._plan.controller, list[trio.Event]()
         for node_id in range(1, self._plan.brokers + 1):
-            node = SupervisedBroker(self._plan, node_id, self._directory, self._lifelines, controller)
+            data_dir = os.path.join(self._path, str(node_id))
+            node = SupervisedBroker(self._plan, node_id, data_dir, self._kind, self._lifelines, controller)
             self._nodes.append(node)
             serves = trio.Event()
             served.append(serves)
@@ -254,7 +244,7 @@ class Supervisor:
 
     def _sentence(self) -> str:
         addresses = ", ".join(str(node.address) for node in self._nodes)
-        where = "no data is kept" if self._directory.temporary else f"data in {self._directory.path}"
+        where = "no data is kept" if self._kind == member.TEMPORARY else f"data in {self._path}"
         return (
             f"pykbroker {VERSION} is a cluster of {self._plan.counted} on {addresses}"
             f" (cluster {self._nodes[0].cluster_id}, {where})"

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option, refuse
-from pykbroker.cli.completion import topic_names
-from pykbroker.cli.parameters import PARTITION_FORM, partition
-from pykbroker.cli.topics.selection import all_topics_option, require_selection, selected_partitions
+from pykbroker.cli.topics.selection import require_selection, selected_partitions, selection_options
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -18,8 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("selected", nargs=-1, type=partition, metavar=f"[{PARTITION_FORM}]...", shell_complete=topic_names)
-@all_topics_option
+@selection_options
 @click.option(
     "--unclean",
     is_flag=True,

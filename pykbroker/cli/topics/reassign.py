@@ -9,8 +9,6 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option, refuse
-from pykbroker.cli.completion import topic_names
-from pykbroker.cli.parameters import PARTITION_FORM, partition
 from pykbroker.cli.tables import Table, counted, json_option
 from pykbroker.cli.topics.reassign_plan import (
     PlannedReplicas,
@@ -25,7 +23,7 @@ from pykbroker.cli.topics.reassign_plan import (
     spread,
 )
 from pykbroker.cli.topics.reassign_progress import progress_table, wait_until_done
-from pykbroker.cli.topics.selection import Selection, all_topics_option, require_selection, selected_partitions
+from pykbroker.cli.topics.selection import Selection, require_selection, selected_partitions, selection_options
 from pykbroker.core.address import Address
 from pykbroker.core.topic_partition import TopicPartition
 
@@ -36,8 +34,7 @@ PLANNED = ("topic", "partition", "replicas", "new_replicas")
 
 
 @click.command()
-@click.argument("selected", nargs=-1, type=partition, metavar=f"[{PARTITION_FORM}]...", shell_complete=topic_names)
-@all_topics_option
+@selection_options
 @click.option(
     "--to",
     type=brokers_of_option,

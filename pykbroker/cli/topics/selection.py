@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pykbroker.cli.completion import topic_names
+from pykbroker.cli.parameters import PARTITION_FORM, partition, together
 from pykbroker.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
 Selection = Sequence[tuple[str, int | None]]
 """Topics with the index of a partition, or None for all partitions of the topic."""
 
-all_topics_option = click.option("--all-topics", is_flag=True, help="Select all partitions of all topics.")
+selection_options = together(
+    click.argument("selected", nargs=-1, type=partition, metavar=f"[{PARTITION_FORM}]...", shell_complete=topic_names),
+    click.option("--all-topics", is_flag=True, help="Select all partitions of all topics."),
+)
 
 
 def require_selection(selected: Selection, *, all_topics: bool) -> None:
