@@ -47,6 +47,7 @@ from wire.messages.sync_group import SyncGroupRequest
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
 from wire.records.record import records
+from wire.sentinels import NO_TIMESTAMP
 
 CANARY = "canary"
 COORDINATORS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
@@ -58,7 +59,7 @@ closed.
 STEPS_QUIET = 500
 """The number of passes of the event loop after which a coordinator has loaded its log."""
 MEMORY_FACTOR, MEMORY_BYTES = 64, 1 << 20
-RECORD_BYTES_MAX, READ_BYTES_MAX, NO_TIMESTAMP = 1 << 20, 64 << 20, -1
+RECORD_BYTES_MAX, READ_BYTES_MAX = 1 << 20, 64 << 20
 STAYING = (JoinGroupRequest, SyncGroupRequest)
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 

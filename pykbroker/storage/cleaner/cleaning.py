@@ -26,7 +26,7 @@ from pykbroker.world.worker import Worker
 from wire.records.batch import HEADER_BYTES
 
 PIECE_BYTES = 256 << 10
-MAX_TIMESTAMP = slice(35, 43)
+MAX_TIMESTAMP_FIELD = slice(35, 43)
 """The bytes of the maxTimestamp field in a batch header."""
 
 
@@ -71,7 +71,7 @@ async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
         if segment.size:
             await patiently(segment.require_loaded)
             header = await read_file(segment.file, 0, HEADER_BYTES)
-            if 0 < int.from_bytes(header[MAX_TIMESTAMP], "big", signed=True) < time_ms:
+            if 0 < int.from_bytes(header[MAX_TIMESTAMP_FIELD], "big", signed=True) < time_ms:
                 return True
     return False
 
