@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from pykbroker.client.admin import Admin
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 from wire.messages.metadata import MetadataRequest
 
 
+class Connected(Protocol):
+    """A connection to one broker of a cluster, with a way to connect to the others, such as an admin client."""
+
+    connection: BrokerConnection
+    connect: Callable[[str, int], Awaitable[BrokerConnection]]
+
+
 class Brokers:
     """The connections to the brokers of a cluster. If the cluster has one broker, its connection is that of `admin`."""
 
-    def __init__(self, admin: Admin) -> None:
+    def __init__(self, admin: Connected) -> None:
         self._connection, self._connect = admin.connection, admin.connect
         self._others: dict[tuple[str, int], BrokerConnection] = {}
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, SessionPartition
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.sim.scripted.leadership import HINTED, log_of
+from pykbroker.sim.scripted.leadership import HINTED, ServingNode, log_of
 from wire.error_codes import ErrorCode
 from wire.header import RequestHeader
 from wire.messages.fetch import (
@@ -23,15 +21,12 @@ from wire.messages.fetch import (
 )
 from wire.sentinels import NO_NODE, NO_OFFSET
 
-if TYPE_CHECKING:
-    from pykbroker.sim.scripted.node import ScriptedNode
-
 READ_COMMITTED = 1
 BY_ID_VERSION_MIN = 13
 """The first version of Fetch that identifies topics by id."""
 
 
-async def answer_fetch(node: ScriptedNode, header: RequestHeader, request: FetchRequest) -> FetchResponse:
+async def answer_fetch(node: ServingNode, header: RequestHeader, request: FetchRequest) -> FetchResponse:
     """Return records. Wait for `max_wait_ms` at most if there are less than `min_bytes`."""
     now_ms = int(trio.current_time() * 1000)
     try:
@@ -47,7 +42,7 @@ async def answer_fetch(node: ScriptedNode, header: RequestHeader, request: Fetch
 
 
 async def _fetch(
-    node: ScriptedNode, request: FetchRequest, partitions: list[SessionPartition]
+    node: ServingNode, request: FetchRequest, partitions: list[SessionPartition]
 ) -> list[FetchedPartition]:
     """Read the partitions until the response is large enough, or a partition has something else to tell."""
     with trio.move_on_after(request.max_wait_ms / 1000):
@@ -65,13 +60,13 @@ def _ends_wait(fetched: FetchedPartition) -> bool:
     return bool(data.error_code or data.preferred_read_replica >= 0 or data.diverging_epoch.end_offset >= 0)
 
 
-def _read(node: ScriptedNode, wanted: SessionPartition, request: FetchRequest) -> PartitionData:
+def _read(node: ServingNode, wanted: SessionPartition, request: FetchRequest) -> PartitionData:
     partition = node.state.named(wanted.topic, wanted.topic_id, wanted.asked.partition)
     return _fetch_partition(node, partition, wanted, request)
 
 
 def _fetch_partition(
-    node: ScriptedNode, partition: TopicPartition | None, wanted: SessionPartition, request: FetchRequest
+    node: ServingNode, partition: TopicPartition | None, wanted: SessionPartition, request: FetchRequest
 ) -> PartitionData:
     """Return the records of one partition, an error, or the preferred read replica of the client's rack (KIP-392)."""
     asked, rack, committed = wanted.asked, request.rack_id, request.isolation_level == READ_COMMITTED

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.scripted.log import ScriptedLog
+from pykbroker.sim.scripted.state import ScriptedState
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from pykbroker.sim.scripted.node import ScriptedNode
 
 HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """The errors that come with the current leader (KIP-951)."""
 
 
+class ServingNode(Protocol):
+    """The parts of a node that its answers need: its id, the state of its cluster, and its fetch sessions."""
+
+    node_id: int
+    state: ScriptedState
+    sessions: FetchSessionCache
+
+
 def log_of(
-    node: ScriptedNode,
+    node: ServingNode,
     partition: TopicPartition | None,
     topic_id: bytes,
     leader_epoch: int = -1,

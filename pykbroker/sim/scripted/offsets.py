@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykbroker.core.errors import ApiError
-from pykbroker.sim.scripted.leadership import log_of
+from pykbroker.sim.scripted.leadership import ServingNode, log_of
 from wire.declare import NIL
 from wire.header import RequestHeader
 from wire.messages.list_offsets import (
@@ -23,12 +21,9 @@ from wire.messages.offset_for_leader_epoch import (
 )
 from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 
-if TYPE_CHECKING:
-    from pykbroker.sim.scripted.node import ScriptedNode
-
 
 async def answer_list_offsets(
-    node: ScriptedNode, header: RequestHeader, request: ListOffsetsRequest
+    node: ServingNode, header: RequestHeader, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     """Return the offsets for timestamps."""
     return ListOffsetsResponse(
@@ -39,7 +34,7 @@ async def answer_list_offsets(
     )
 
 
-def _list_offset(node: ScriptedNode, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+def _list_offset(node: ServingNode, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
     partition = node.state.named(topic, NIL, asked.partition_index)
     try:
         log = log_of(node, partition, NIL, asked.current_leader_epoch)
@@ -60,7 +55,7 @@ def _list_offset(node: ScriptedNode, topic: str, asked: ListOffsetsPartition) ->
 
 
 async def answer_offset_for_leader_epoch(
-    node: ScriptedNode, header: RequestHeader, request: OffsetForLeaderEpochRequest
+    node: ServingNode, header: RequestHeader, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Return the end offsets of leader epochs (KIP-320)."""
     response = OffsetForLeaderEpochResponse()
