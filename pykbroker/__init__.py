@@ -1,7 +1,7 @@
 """A Kafka broker in Python on trio, for unmodified Kafka clients.
 
-1. What is decided is decided in `core`: pure, synchronous, without a clock. The rest is a thin shell around it.
-2. Only `world` touches the machine; `broker` builds everything and owns the one nursery.
-3. Imports go downwards only: cli and testing, broker, apis, server and replica and quorum, storage and client, core and
-   world, and `wire`, which knows the protocol and nothing of this package.
+1. `core` makes the decisions: pure, synchronous, without a clock. The rest is a thin shell around it.
+2. A broker reaches the machine only through `world`. `broker` builds the parts of a broker and owns its only nursery.
+3. Imports go downwards only, in the order of the floors in ARCHITECTURE.md. The lowest floor is `wire`, which knows the
+   protocol and nothing of this package.
 """

@@ -2,7 +2,7 @@
 
 1. A call appends its record to a batch at once, in the thread of the caller. It waits only for unknown metadata and for
    memory, at most `max.block.ms`.
-2. The shell is one trio task. It asks the pure sender which requests are due, and starts a task for each request.
+2. The shell asks the pure sender after each event which requests are due, and sends them without a task of their own.
 3. The faces share the pure half of the producer under one lock. They wake the shell when a batch is opened, not for
    each record.
 

@@ -5,6 +5,5 @@
 2. A handler gets a partition from `Replicas`, or an `ApiError` with the reason why it cannot be used.
 3. `Replicas` applies new metadata: it opens, leads, follows, configures and deletes partitions. What it calls for that
    is below it (`following`, `placing`, `partition`). What gets the partitions from it is above it (`leading`, `care`).
-4. This package waits for the disk, so that the handlers in `apis` never do.
-5. The package must not know groups, transactions or connections: a leader is asked through a `LeaderLink`.
+4. The package must not know groups, transactions or connections: a leader is asked through a `LeaderLink`.
 """
