@@ -59,9 +59,11 @@ class TransactionContext(msgspec.Struct, frozen=True):
         In transaction version 2 the producer may go on: it repeats InitProducerId with its old epoch.
         """
         version = self.settings.transaction_version()
+        # The producer does not take part, so the version of the cluster decides instead of its own.
         client_version = version if version >= EPOCH_BUMP_VERSION else 0
         next_id = self._successor_id(known, client_version)
         fenced = known.fenced(client_version=client_version, next_producer_id=next_id, wall_ms=self.wall_ms)
+        # An earlier renewal would let the producer that is fenced here continue.
         self.renewals.pop(known.transactional_id, None)
         self._note_renewal(known, fenced)
         return fenced

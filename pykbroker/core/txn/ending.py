@@ -85,6 +85,7 @@ def _used_last_epoch(known: Transaction, request: EndTransaction) -> bool:
     """Whether the request repeats an EndTxn that used the previous producer id's last epoch."""
     return (
         known.previous_producer_id == request.producer_id != known.producer_id
+        # EPOCH_MAX is the epoch of the markers alone: no producer has it (KIP-890).
         and request.epoch == EPOCH_MAX - 1
         and known.epoch == 0
     )

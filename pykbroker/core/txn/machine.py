@@ -97,6 +97,7 @@ class TransactionsMachine:
 
     @property
     def _has_markers(self) -> bool:
+        # All names in `_handed_out` are in `_prepared`, so that their numbers say enough.
         return self._writer is not None and len(self._handed_out) < len(self._prepared)
 
     def loaded(self, now: Now) -> TransactionOutcome:
@@ -156,6 +157,7 @@ class TransactionsMachine:
         if known.state in PREPARED:
             self._prepared[name] = None
         else:
+            # The next transaction of this id needs markers of its own.
             self._handed_out.discard(name)
             self._waiters.end(name)
         if known.state is TransactionState.ONGOING:

@@ -79,6 +79,7 @@ class Transaction(msgspec.Struct, frozen=True):
         return self._become(
             TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
             wall_ms,
+            # The markers have this epoch, so that they fence late batches of this transaction (KIP-890).
             epoch=next_epoch(self.epoch) if bumps else self.epoch,
             client_version=client_version,
             next_producer_id=next_producer_id,
@@ -90,6 +91,7 @@ class Transaction(msgspec.Struct, frozen=True):
         aborted = self.ended(
             commit=False, client_version=client_version, next_producer_id=next_producer_id, wall_ms=wall_ms
         )
+        # Below version 2 `ended` keeps the epoch, with which the producer could go on.
         return msgspec.structs.replace(aborted, epoch=next_epoch(self.epoch))
 
     def completed(self, wall_ms: int) -> Transaction:

@@ -57,6 +57,8 @@ class ClassicGroup:
         """
         if instance_id is not None:
             known = self.static.get(instance_id)
+            # Clients stop on FENCED_INSTANCE_ID. After UNKNOWN_MEMBER_ID the older instance would join again, and two
+            # instances would replace each other forever (KIP-345).
             if known is not None and known != member_id:
                 raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
             if known is None:

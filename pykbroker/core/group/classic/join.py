@@ -39,6 +39,7 @@ def join(shard: Shard, client_request: ClientRequest, token: Token, step: Step) 
     check_member(shard, request)
     group, is_new = _group(shard, request, step)
     if not _accepts(group, request.member_id, shard.settings.group_max_size):
+        # The client gives up after this error, so its id must not hold up a rebalance until its session times out.
         group.remove(request.member_id)
         step.reply(token, rebalance.failed_join(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
         return
@@ -103,6 +104,7 @@ def _join_without_id(
         if replaced is not None:
             _replace(shard, group, group.members[replaced], member_id, client_request, token, step)
             return
+    # A client that repeats a JoinGroup whose response was lost would otherwise leave a member behind (KIP-394).
     elif client_request.version >= MEMBER_ID_REQUIRED_VERSION_FIRST:
         if len(group.pending) >= PENDING_MEMBERS_MAX:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -178,6 +180,7 @@ def _replace(
     rebalance.refuse_waiting(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)
     shard.timers.cancel(Due(rebalance.SESSION, group.id, member.id))
     rebalance.expect(shard, group, member_id, request.session_timeout_ms, step)
+    # A static member that restarts within its session costs no rebalance (KIP-345).
     if group.state is ClassicGroupState.STABLE and _keeps_protocol(group, member, protocols(request)):
         _resume(group, member, member_id, client_request, token, step)
         return
@@ -198,9 +201,12 @@ def _resume(
     group.set_protocols(member, protocols(request))
     member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
     assignments = {one.id: one.assignment for one in group.members.values()}
+    # The replay of this record renames the member, so that the old id stays if the log refuses the record.
     step.write(stored.assigned(group, assignments, {member.id: member_id}))
     response = rebalance.generation(group, member.id)
     response.member_id = member_id
+    # The instance must know that it leads, in order to watch for new partitions, but must not assign now (KIP-814). An
+    # older client that saw itself as the leader would assign, so it gets the id that led before.
     if client_request.version >= SKIP_ASSIGNMENT_VERSION_FIRST:
         if old_leader == member.id:
             response.leader, response.skip_assignment = member_id, True

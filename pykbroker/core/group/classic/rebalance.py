@@ -71,6 +71,7 @@ def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
         shard.timers.cancel(Due(kind, group.id))
     is_first = group.state is ClassicGroupState.EMPTY
     group.move(ClassicGroupState.PREPARING_REBALANCE, step.wall_ms)
+    # The members of a new group start one after the other. The delay gathers them in one generation (KIP-134).
     if is_first:
         delay_ms = shard.settings.group_initial_rebalance_delay_ms
         group.initial_ms_left = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -116,6 +117,7 @@ def complete_join(shard: Shard, group: ClassicGroup, step: Step) -> None:
     shard.timers.cancel(Due(JOIN, group.id))
     group.initial_ms_left, group.member_added = None, False
     for member in list(group.members.values()):
+        # A static member keeps its place until its session times out, so that its restart moves no partition (KIP-345).
         if member.joining is None and member.instance_id is None:
             remove(shard, group, member, step)
     if not group.members:
@@ -125,10 +127,13 @@ def complete_join(shard: Shard, group: ClassicGroup, step: Step) -> None:
     else:
         group.begin_generation(step.wall_ms)
         for member in group.members.values():
+            # Until here a new member had `NEW_MEMBER_JOIN_TIMEOUT_MS`, and the others sent no heartbeats while they
+            # waited.
             group.unsynced.add(member.id)
             member.is_new = False
             expect(shard, group, member.id, member.session_timeout_ms, step)
             answer_join(group, member, step)
+        # A member that sends heartbeats and no SyncGroup would otherwise keep partitions that it does not read.
         shard.timers.set(Due(SYNC, group.id), step.now_ms + group.rebalance_timeout_ms)
 
 

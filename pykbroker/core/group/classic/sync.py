@@ -31,6 +31,7 @@ def sync(shard: Shard, client_request: ClientRequest, token: Token, step: Step) 
         shard.timers.cancel(Due(rebalance.SYNC, group.id))
     if group.state is ClassicGroupState.STABLE:
         step.reply(token, _assignment(group, member.assignment))
+        # A member that rejoined early waits for this last SyncGroup: see `rebalance_when_synced`.
         if group.joined and not group.unsynced:
             rebalance.prepare(shard, group, step)
     else:
@@ -44,6 +45,7 @@ def _differs(requested: str | None, known: str | None) -> bool:
 
 
 def _park(member: ClassicMember, token: Token, step: Step) -> None:
+    # A client repeats a SyncGroup only after it has given up the earlier one.
     if member.syncing is not None:
         step.reply(member.syncing, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     member.syncing = token

@@ -86,6 +86,7 @@ def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], fre
     def least(topic: bytes) -> str:
         return min(subscribers[topic], key=lambda one: len(held[one]))
 
+    # Topics with few subscribers first: the others have more members left to choose from.
     for place in sorted(free, key=lambda one: (len(subscribers[one[0]]), one)):
         held[least(place[0])][place] = None
     moves, moved = 0, True
@@ -94,6 +95,7 @@ def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], fre
         for name in sorted(held, key=lambda one: -len(held[one])):
             for place in list(held[name]):
                 other = least(place[0])
+                # At a difference of one, a move would only exchange the two numbers, again and again.
                 if len(held[name]) - len(held[other]) >= 2:
                     del held[name][place]
                     held[other][place] = None
@@ -103,6 +105,7 @@ def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], fre
 def ranges(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignments:
     """Return targets with a contiguous range of each topic for each of its subscribers."""
     shares: dict[str, dict[bytes, frozenset[int]]] = {name: {} for name in members}
+    # A static member keeps its place in the order after a restart, which gives it a new member id.
     order = sorted(members, key=lambda name: (members[name].instance_id is None, members[name].instance_id or name))
     for topic in sorted({topic for member in members.values() for topic in member.topics if topic in partitions}):
         readers = [name for name in order if topic in members[name].topics]

@@ -53,6 +53,7 @@ def join(shard: Shard, client_request: ClientRequest, token: Token, step: Step) 
     draft = GroupDraft(group, step)
     before = take_over(draft, member_id, request.group_instance_id)
     changed = update_member(draft, member_id, before, _updated_member(client_request, before, subscription))
+    # The classic group rebalances at once, so that nobody would follow a new target.
     if ends and changed:
         epoch = draft.group.current[member_id].epoch
     else:
@@ -81,6 +82,7 @@ def _check(shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if request.group_instance_id is not None and request.member_id:
         check_instance(group, request.group_instance_id, member_id)
+    # The id is not kept as pending, unlike in a classic group: a JoinGroup with any new id is accepted.
     return not request.member_id and request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_VERSION_FIRST
 
 

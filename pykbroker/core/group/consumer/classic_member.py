@@ -33,6 +33,7 @@ def sync(shard: Shard, client_request: ClientRequest, token: Token, step: Step) 
     protocol = classic.supported_protocols[0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, protocol.name):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    # A member that must revoke needs this response, in which those partitions are missing. It rejoins afterwards.
     if has.epoch < group.epoch and has.state is not MemberState.UNREVOKED_PARTITIONS:
         expect_rejoin(shard, group.id, request.member_id, stored_member, step)
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -57,6 +58,7 @@ def heartbeat(shard: Shard, client_request: ClientRequest, token: Token, step: S
     if (
         has.epoch < group.epoch
         or has.state is MemberState.UNREVOKED_PARTITIONS
+        # As long as others own the partitions, a rejoin gives the member nothing new.
         or (has.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, request.member_id, has))
     ):
         code = ErrorCode.REBALANCE_IN_PROGRESS

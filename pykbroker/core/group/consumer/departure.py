@@ -40,6 +40,7 @@ def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, token: Token, st
         check_instance(group, request.instance_id, member_id)
     if request.member_epoch == LEAVING_FOR_NOW:
         has = group.current.get(member_id, Current())
+        # The instance is closed and reads nothing: others need not wait for the partitions that it had to revoke.
         away = replace(has, epoch=LEAVING_FOR_NOW, revoking=NOTHING, since=dict.fromkeys(each(has.assigned), 0))
         step.write(stored.current(group.id, member_id, away))
     else:
@@ -85,6 +86,7 @@ def remove(draft: GroupDraft, shard: Shard, member_ids: Collection[str]) -> None
     for pattern in [one for one in group.regexes if one not in subscribed]:
         draft.write(stored.regex(group.id, pattern, None, 0, 0))
     group = draft.group
+    # Targets are not computed here: the next heartbeat of any member finds that the epoch has none (`plan`).
     draft.write(stored.epoch(group.id, group.epoch + 1, hash_of(names_of_all(group), shard.topics())))
 
 

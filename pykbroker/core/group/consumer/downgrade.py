@@ -51,6 +51,7 @@ def downgrade(
     for record in group.tombstones():
         step.write(record)
     step.write(classic_stored.assigned(classic, given))
+    # The classic group exists once its record is replayed, so a timer begins its rebalance.
     if rebalances:
         shard.timers.set(Due(BEGIN, group.id), step.now_ms)
 

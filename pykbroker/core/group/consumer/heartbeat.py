@@ -44,6 +44,7 @@ def heartbeat(shard: Shard, client_request: ClientRequest, token: Token, step: S
     member_id = request.member_id or id_text(new_id(shard.randomness))
     _check_member(shard, draft.group, request, member_id)
     if request.subscribed_topic_regex:
+        # Raises ApiError INVALID_REGULAR_EXPRESSION before anything is written.
         compiled(request.subscribed_topic_regex)
     before = take_over(draft, member_id, request.instance_id)
     # An upgraded group that was rebalancing has incomplete assignments.
@@ -52,8 +53,10 @@ def heartbeat(shard: Shard, client_request: ClientRequest, token: Token, step: S
     )
     owned = None if request.topic_partitions is None else assignment.of(request.topic_partitions)
     has, following = advance(draft, shard, member_id, owned, changed=changed)
+    # From here on nothing refuses this request, so the members' own requests can be answered.
     if upgraded is not None:
         answer_members(shard, upgraded, draft)
+    # A member sends all fields after an error, since a response may have been lost with its assignment (KIP-848).
     is_full = (
         request.rebalance_timeout_ms != -1
         and owned is not None
@@ -97,6 +100,8 @@ def _check_member(shard: Shard, group: ConsumerGroup, request: ConsumerGroupHear
         if not joins:
             check_instance(group, instance_id, member_id)
         elif known is not None and known != member_id:
+            # In the classic protocol the newer instance takes over. In the consumer protocol the older one must have
+            # left.
             if group.member_epoch(known) != LEAVING_FOR_NOW and not group.is_classic(known):
                 raise ApiError(
                     ErrorCode.UNRELEASED_INSTANCE_ID,

@@ -34,6 +34,7 @@ def take_over(draft: GroupDraft, member_id: str, instance_id: str | None) -> Sto
         tombstones(draft, known)
     draft.write(stored.member(group.id, member_id, stored_member))
     draft.write(stored.target(group.id, member_id, target))
+    # Epoch 0 is below every target's, so that this same request moves the member to the current epoch.
     draft.write(stored.current(group.id, member_id, replace(has, epoch=0, previous_epoch=0)))
     return stored_member
 
@@ -77,6 +78,7 @@ def advance(
         shard.timers.cancel(Due(kind, group.id, member_id))
     if following.state is not MemberState.UNREVOKED_PARTITIONS or stored_member.classic_member_metadata is not None:
         shard.timers.cancel(revocation)
+    # A heartbeat that changes nothing must not extend the deadline.
     elif following != has:
         shard.timers.set(revocation, step.now_ms + stored_member.rebalance_timeout_ms)
     return has, following

@@ -17,7 +17,9 @@ from pykbroker.core.metadata.image import TopicsImage
 def plan(draft: GroupDraft, shard: Shard, *, changed: bool) -> None:
     """Raise the group epoch and compute new targets if needed. `changed` says that a member or subscription is new."""
     topics = shard.topics()
+    # A change of any topic replaces the image, so that most heartbeats cost this comparison alone.
     if changed or draft.group.seen is not topics:
+        # New partitions of a topic change the hash, but never the names that the patterns match.
         found = (changed or _changed(draft.group.seen, topics)) and _resolve(draft, shard, topics)
         number = hash_of(names_of_all(draft.group), topics)
         if changed or found or number != draft.group.metadata_hash:

@@ -99,6 +99,7 @@ def reconcile(
 
 
 def _owns(owned: Assignment | None, revoking: Assignment) -> bool:
+    # A heartbeat without news omits the partitions, so that it does not prove a revocation (KIP-848).
     return owned is None or bool(common(owned, revoking))
 
 
@@ -116,6 +117,7 @@ def _next(
     wanted = without(target, kept)
     free: dict[bytes, frozenset[int]] = {}
     for topic, partition in each(wanted):
+        # In `is_free`, this member still owns what it has just revoked.
         if is_free(topic, partition) or partition in current.revoking.get(topic, ()):
             free[topic] = free.get(topic, frozenset()) | {partition}
     state = MemberState.UNRELEASED_PARTITIONS if without(wanted, free) else MemberState.STABLE

@@ -53,6 +53,7 @@ def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
     names = {name for one in members for name in one.stored_member.subscribed_topic_names}
     draft.write(stored.epoch(group.id, generation, hash_of(names, topics)))
     for one in members:
+        # The targets are what the members have: the conversion by itself moves no partition.
         draft.write(stored.target(group.id, one.id, one.has))
     draft.write(stored.assigned(group.id, generation, 0))
     for one in members:
@@ -86,6 +87,7 @@ def _converted(group: ClassicGroup, topics: TopicsImage) -> list[Converted]:
     except DecodeError:
         raise _not_convertible(group, "the embedded consumer protocol is malformed") from None
     places = [place for one in members for place in each(one.has)]
+    # A partition of a consumer group has one owner, while a client-side assignor may give it to two members.
     if len(places) > len(set(places)):
         raise _not_convertible(group, "some of its members share partitions")
     return members
