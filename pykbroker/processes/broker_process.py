@@ -33,7 +33,7 @@ class BrokerProcess:
         own_session: bool = False,
     ) -> None:
         messages, theirs = os.pipe()
-        self._messages = os.fdopen(messages, "rb")
+        self._messages = os.fdopen(messages, "rb", buffering=0)  # the selector knows nothing of a buffer
         try:
             self._process = subprocess.Popen(
                 [*command, PIPE_OPTION, str(theirs)],
@@ -67,7 +67,7 @@ class BrokerProcess:
             if not selector.select(seconds):
                 raise TimeoutError
         line = self._messages.readline()
-        return decoded(line) if line else None
+        return decoded(line) if line.endswith(b"\n") else None
 
     def order(self, line: bytes) -> None:
         """Write a line to the standard input, unless the process has ended."""
@@ -79,7 +79,8 @@ class BrokerProcess:
     def pause(self) -> None:
         """Stop the process without ending it, and wait until it has stopped, or has ended before."""
         self._process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if self.runs and hasattr(os, "waitid"):  # Python for macOS has it since 3.13
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Continue the paused process."""

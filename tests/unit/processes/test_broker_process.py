@@ -60,6 +60,14 @@ def test_the_end_of_a_process_is_no_message(started: Started) -> None:
     process.order(b"nobody reads this")
 
 
+def test_messages_that_come_at_once_are_read_one_by_one_and_half_a_message_is_none(started: Started) -> None:
+    process = started(ECHO)
+    process.order(b'{"type":"StartRefused","reason":"no"}\n{"type":"Stopped"}')
+    assert [process.message(10), process.message(10)] == [StartRefused("no"), Stopped()]
+    half = started("import os, sys\nos.write(int(sys.argv[2]), b'{\"type\":')")
+    assert half.message() is None
+
+
 def test_a_process_that_does_not_end_in_time_is_killed(started: Started) -> None:
     process = started(ECHO)
     with pytest.raises(TimeoutError, match=f"process {process.pid} did not end within 0 s and was killed"):
@@ -75,6 +83,16 @@ def test_a_paused_process_answers_once_it_is_resumed(started: Started) -> None:
         process.message(0.01)
     process.resume()
     assert process.message() == Stopped()
+
+
+def test_a_process_that_has_ended_is_neither_paused_nor_resumed(started: Started) -> None:
+    process = started("raise SystemExit(3)")
+    assert process.message() is None
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    for _ in range(2):
+        process.pause()
+        process.resume()
+        assert process.ended() == 3
 
 
 def test_a_program_that_cannot_be_started_leaves_no_descriptors() -> None:
