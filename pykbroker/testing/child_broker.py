@@ -44,7 +44,9 @@ class ChildBroker:
         return self.started()
 
     def begin(self, options: BrokerOptions) -> None:
-        """Begin to start the broker. `started` waits for it."""
+        """Begin to start the broker, in another process if this one has ended. `started` waits for it."""
+        if self._process is not None and not self._process.runs:
+            self.kill()
         if self._process is None:
             self._process = child(self._directory)
         kept = 0 if self.controller is None else self.controller.port
@@ -70,6 +72,11 @@ class ChildBroker:
         assert isinstance(answer, Announcement)
         self.address, self.controller, self.runs = answer.address, answer.controller, True
         return answer
+
+    @property
+    def has_died(self) -> bool:
+        """Whether the process has ended although nobody stopped it. Only its parent process knows."""
+        return self.runs and self._process is not None and not self._process.runs
 
     def pause(self) -> None:
         """Stop the process without ending it, so that its connections stay open and nothing is answered."""

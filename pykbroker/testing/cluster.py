@@ -182,7 +182,8 @@ class RunningCluster:
         """Resume all paused brokers, start all that do not run, and wait until all replicas are in sync."""
         for broker in self._members:
             self._owned(broker).resume()
-        self._start({broker: member for broker, member in self._members.items() if not member.runs})
+        members = self._members.items()
+        self._start({broker: member for broker, member in members if not member.runs or member.has_died})
         self.wait_in_sync()
 
     # ---- the whole cluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -27,6 +28,10 @@ from pykbroker.testing.child_broker import ChildBroker
 from pykbroker.testing.options import BrokerOptions
 from pykbroker.world.world import World
 from wire.sentinels import BROKER_DEFAULT
+
+ANNOUNCED = msgspec.json.encode(Announcement(Address("127.0.0.1", 9), "c", {}, None)) + b"\n"
+SERVING_CHILD = f"import os, sys\nos.write(int(sys.argv[-1]), {ANNOUNCED!r})\nsys.stdin.read()\n"
+"""A program that announces a broker, and obeys no order."""
 
 
 @pytest.fixture
@@ -182,13 +187,36 @@ def test_a_cluster_that_starts_too_late_is_a_start_error_and_ends_all_its_proces
     assert [process.ended() for process in children] == [-signal.SIGKILL] * 2
 
 
+def test_a_child_process_that_dies_is_replaced_by_the_next_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, children: list[BrokerProcess]
+) -> None:
+    program = tmp_path / "mortal_child.py"
+    program.write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(child_broker, "PROGRAM", "mortal_child")
+    broker = ChildBroker("data")
+    with pytest.raises(RuntimeError, match=f"the broker's process {children[0].pid} has ended; its stderr may say why"):
+        broker.start(BrokerOptions())
+    program.write_text(SERVING_CHILD)
+    for child in (1, 2):
+        broker.start(BrokerOptions())
+        assert broker.runs
+        assert not broker.has_died
+        os.kill(children[child].pid, signal.SIGKILL)
+        assert children[child].message() is None
+        children[child].ended()
+        assert broker.has_died
+        broker.pause()
+        broker.resume()
+    broker.stop()
+    assert not broker.has_died
+    broker.close()
+
+
 def test_a_child_process_that_does_not_stop_is_killed_and_restarts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    announced = msgspec.json.encode(Announcement(Address("127.0.0.1", 9), "c", {}, None)).decode()
-    (tmp_path / "stubborn_child.py").write_text(
-        f"import os, sys\nos.write(int(sys.argv[-1]), {announced!r}.encode() + b'\\n')\nsys.stdin.read()\n"
-    )
+    (tmp_path / "stubborn_child.py").write_text(SERVING_CHILD)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(child_broker, "PROGRAM", "stubborn_child")
     monkeypatch.setattr(child_broker, "STOP_S_MAX", 0.05)
