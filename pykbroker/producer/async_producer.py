@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,6 +15,7 @@ from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.producer.batch import ProducerBatch
+from pykbroker.core.producer.errors import ProducerClosed
 from pykbroker.core.producer.intake import TopicIntake
 from pykbroker.core.producer.record import ProducerRecord, SerializedRecord
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
@@ -27,6 +28,7 @@ from pykbroker.producer.record import to_bytes
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.statistics import ProducerStatistics
 from pykbroker.producer.threaded import ThreadedProducer
+from pykbroker.world.background import LoopEnded
 from pykbroker.world.client_world import ClientWorld
 from wire.records.record import Headers
 
@@ -285,7 +287,8 @@ class AsyncProducer:
             yield
             await self.commit_transaction()
         except BaseException as error:
-            await self._ask(self._running.shell.transacting.give_up, error)
+            with suppress(ProducerClosed, LoopEnded):  # a producer that has ended can abort nothing
+                await self._ask(self._running.shell.transacting.give_up, error)
             raise
 
     # ---- all records

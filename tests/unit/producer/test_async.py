@@ -246,6 +246,20 @@ def test_a_closed_producer_refuses_records() -> None:
     run(test)
 
 
+def test_a_transaction_block_keeps_its_error_though_the_producer_was_closed_in_it() -> None:
+    async def block(producer: AsyncProducer) -> None:
+        async with producer.transaction():
+            await producer.send("topic", b"value")
+            await producer.stop()  # which aborts the transaction
+            raise asyncio.CancelledError
+
+    async def test(_net: HostedNet, producer: AsyncProducer) -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await block(producer)
+
+    run(test, transactional_id="t")
+
+
 def test_only_async_producer_imports_asyncio() -> None:
     program = "import sys, pykbroker.producer as p; print('asyncio' in sys.modules, p.AsyncProducer.__name__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
