@@ -108,11 +108,10 @@ class AsyncConsumer:
         """
         if bool(topics) is bool(pattern):
             raise TypeError("give either topics or a pattern")
-        calls = self._hosted.consumer
         if pattern is not None:
-            self._hosted.ask(calls.subscribe_pattern, pattern, listener)
+            self._hosted.ask(self._hosted.consumer.subscribe_pattern, pattern, listener)
         else:
-            self._hosted.ask(calls.subscribe, topics, listener)
+            self._hosted.ask(self._hosted.consumer.subscribe, topics, listener)
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read exactly these partitions, without the group's assignment."""
