@@ -106,7 +106,7 @@ def drop_in_differences(programs: Sequence[str], differences: Sequence[drop_in.D
         for difference in differences
         for program, outcomes in difference.outcomes.items()
     ]
-    opening = f"A test runs {len(programs)} small programs with both libraries. These {len(rows)} have another outcome:"
+    opening = f"A test runs {len(programs)} small programs with both libraries. The outcome of {len(rows)} differs:"
     return f"\n{opening}\n\n{table(('program', 'kafka-python', 'pykbroker.kafka', 'reason'), *rows)}\n"
 
 

@@ -30,7 +30,7 @@ from pykbroker.core.consumer.position_lookups import LookupSettings
 ASSIGNORS = {each.name: each for each in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)}
 DEFAULT_ASSIGNORS = (RangeAssignor.name, CooperativeStickyAssignor.name)
 OF_THE_COORDINATOR = frozenset({"session_timeout_ms", "heartbeat_interval_ms"})
-"""The settings that are configs of the group, `consumer.session.timeout.ms` and the like, since KIP-848."""
+"""The settings that KIP-848 has replaced by configs of the group, such as `consumer.session.timeout.ms`."""
 CONSUMER_PROTOCOL = "consumer"
 """The value of `group_protocol` for groups of KIP-848."""
 

@@ -1,4 +1,4 @@
-"""The cluster id that a start requires, and the texts that may be one.
+"""The cluster id that a start requires, and the check of a cluster id's form.
 
 Kafka's tools format a directory with any text, also an empty one. `meta.properties` returns only texts without spaces
 at their ends, line breaks and backslashes as they were written.

@@ -1,4 +1,4 @@
-"""The steps of the file system of this machine: each is done as a whole, and durable, or not at all."""
+"""Steps on the file system of this machine. Each step is atomic and durable."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The task that takes snapshots of the metadata log and deletes those that the retention configs no longer allow.
+"""The task that takes snapshots of the metadata log and deletes the snapshots that retention no longer allows.
 
 1. A snapshot is made from a committed image, in a thread. Commits continue meanwhile.
 2. The oldest snapshot is deleted, with the log before the next snapshot, if log and snapshots exceed
-   metadata.max.retention.bytes, or if it is older than metadata.max.retention.ms. The next snapshot is read and
-   verified first. At least one snapshot stays.
+   metadata.max.retention.bytes, or if it is older than metadata.max.retention.ms. Before the deletion, the next
+   snapshot is read and verified. At least one snapshot stays.
 3. Without changes of the metadata nothing is written, neither records nor snapshots.
 """
 

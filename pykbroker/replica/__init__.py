@@ -1,4 +1,4 @@
-"""The partitions that the committed metadata assigns to this broker, in rooms: the roles of each, its place, its care.
+"""The partitions of this broker: a subpackage each for their logs and roles, leading, following, places and care.
 
 1. `storage` owns the state that a log alone can rebuild. This package owns the state of the cluster: roles, high
    watermark, ISR. `core/replication` decides about them, and `Partition` carries the decisions out.

@@ -3,7 +3,7 @@
 Kafka lists a dead broker until its session ends, 9 s later. This broker's controller fences it within milliseconds, and
 a broker that restarts serves again within a second. librdkafka suffers from a response that lacks such a broker:
 
-- It may lose a second if it learns of the new leader and of the end of the old one in a single response. It first moves
+- librdkafka may lose a second if one response has a new leader and lacks the old leader's broker. It first moves
   the partition to its new leader, then resets it to no leader as it removes the old broker, and asks again after its
   next interval of a second.
 - A transactional producer may hang. It sends its next TxnOffsetCommit to the group coordinator that it knows, even if

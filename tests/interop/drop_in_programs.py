@@ -368,7 +368,7 @@ OF_CONSUMER = (
         {"len(listener.revoked)": ("0", "3")},
     ),
     Difference(
-        "After `close`, the error says that the consumer is closed, and no call succeeds without an effect.",
+        "After `close`, every call raises an error that says that the consumer is closed.",
         {
             "consumer.commit()": ("RuntimeError", "IllegalStateError"),
             "consumer.commit_async()": ("RuntimeError", "IllegalStateError"),

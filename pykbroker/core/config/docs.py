@@ -393,11 +393,11 @@ UNUSED = {
 
     # Groups and their offsets
     "group.consumer.assignment.interval.ms":
-        "how many ms lie at least between two assignments of a group of the consumer protocol; 0 means none.",
+        "the shortest time between two assignments of a group of the consumer protocol, in ms; 0 means none.",
     "group.consumer.max.assignment.interval.ms":
-        "the most that a group may set its `consumer.assignment.interval.ms` to.",
+        "the largest `consumer.assignment.interval.ms` that a group may set.",
     "group.consumer.min.assignment.interval.ms":
-        "the least that a group may set its `consumer.assignment.interval.ms` to.",
+        "the smallest `consumer.assignment.interval.ms` that a group may set.",
     "group.consumer.regex.refresh.interval.ms":
         "how often new topics are matched with the regular expressions of groups, in ms.",
     "group.coordinator.append.linger.ms":
@@ -411,34 +411,34 @@ UNUSED = {
 
     # Share groups and streams groups
     "group.share.assignment.interval.ms":
-        "how many ms lie at least between two assignments of a share group; 0 means none.",
+        "the shortest time between two assignments of a share group, in ms; 0 means none.",
     "group.share.assignors": "the assignors of share groups; only the first is used.",
     "group.share.delivery.count.limit": "how often a share group delivers a record before the record is archived.",
     "group.share.heartbeat.interval.ms": "the heartbeat interval in ms that members of a share group are given.",
     "group.share.initialize.retry.interval.ms":
         "how many ms pass before a share group retries the initialization of a partition's state.",
     "group.share.max.assignment.interval.ms":
-        "the most that a share group may set its `share.assignment.interval.ms` to.",
-    "group.share.max.delivery.count.limit": "the most that a share group may set its `share.delivery.count.limit` to.",
+        "the largest `share.assignment.interval.ms` that a share group may set.",
+    "group.share.max.delivery.count.limit": "the largest `share.delivery.count.limit` that a share group may set.",
     "group.share.max.heartbeat.interval.ms":
-        "the most that a share group may set its `share.heartbeat.interval.ms` to.",
+        "the largest `share.heartbeat.interval.ms` that a share group may set.",
     "group.share.max.partition.max.record.locks":
-        "the most that a share group may set its `share.partition.max.record.locks` to.",
+        "the largest `share.partition.max.record.locks` that a share group may set.",
     "group.share.max.record.lock.duration.ms":
-        "the most that a share group may set its `share.record.lock.duration.ms` to.",
-    "group.share.max.session.timeout.ms": "the most that a share group may set its `share.session.timeout.ms` to.",
+        "the largest `share.record.lock.duration.ms` that a share group may set.",
+    "group.share.max.session.timeout.ms": "the largest `share.session.timeout.ms` that a share group may set.",
     "group.share.max.share.sessions": "how many share sessions a broker keeps.",
     "group.share.max.size": "how many members a share group may have.",
     "group.share.min.assignment.interval.ms":
-        "the least that a share group may set its `share.assignment.interval.ms` to.",
-    "group.share.min.delivery.count.limit": "the least that a share group may set its `share.delivery.count.limit` to.",
+        "the smallest `share.assignment.interval.ms` that a share group may set.",
+    "group.share.min.delivery.count.limit": "the smallest `share.delivery.count.limit` that a share group may set.",
     "group.share.min.heartbeat.interval.ms":
-        "the least that a share group may set its `share.heartbeat.interval.ms` to.",
+        "the smallest `share.heartbeat.interval.ms` that a share group may set.",
     "group.share.min.partition.max.record.locks":
-        "the least that a share group may set its `share.partition.max.record.locks` to.",
+        "the smallest `share.partition.max.record.locks` that a share group may set.",
     "group.share.min.record.lock.duration.ms":
-        "the least that a share group may set its `share.record.lock.duration.ms` to.",
-    "group.share.min.session.timeout.ms": "the least that a share group may set its `share.session.timeout.ms` to.",
+        "the smallest `share.record.lock.duration.ms` that a share group may set.",
+    "group.share.min.session.timeout.ms": "the smallest `share.session.timeout.ms` that a share group may set.",
     "group.share.partition.max.record.locks":
         "how many records of a partition may be acquired by consumers of a share group at once.",
     "group.share.persister.class.name": "the class that persists the state of share groups.",
@@ -446,25 +446,25 @@ UNUSED = {
         "how many ms a consumer of a share group holds an acquired record before others may acquire it.",
     "group.share.session.timeout.ms": "after how many ms without a heartbeat a member is removed from a share group.",
     "group.streams.assignment.interval.ms":
-        "how many ms lie at least between two assignments of a streams group; 0 means none.",
+        "the shortest time between two assignments of a streams group, in ms; 0 means none.",
     "group.streams.heartbeat.interval.ms": "the heartbeat interval in ms that members of a streams group are given.",
     "group.streams.initial.rebalance.delay.ms":
         "how many ms an empty streams group waits for more members before it assigns tasks.",
     "group.streams.max.assignment.interval.ms":
-        "the most that a streams group may set its `streams.assignment.interval.ms` to.",
+        "the largest `streams.assignment.interval.ms` that a streams group may set.",
     "group.streams.max.heartbeat.interval.ms":
-        "the most that a streams group may set its `streams.heartbeat.interval.ms` to.",
+        "the largest `streams.heartbeat.interval.ms` that a streams group may set.",
     "group.streams.max.session.timeout.ms":
-        "the most that a streams group may set its `streams.session.timeout.ms` to.",
+        "the largest `streams.session.timeout.ms` that a streams group may set.",
     "group.streams.max.size": "how many members a streams group may have.",
     "group.streams.max.standby.replicas":
-        "the most that a streams group may set its `streams.num.standby.replicas` to.",
+        "the largest `streams.num.standby.replicas` that a streams group may set.",
     "group.streams.min.assignment.interval.ms":
-        "the least that a streams group may set its `streams.assignment.interval.ms` to.",
+        "the smallest `streams.assignment.interval.ms` that a streams group may set.",
     "group.streams.min.heartbeat.interval.ms":
-        "the least that a streams group may set its `streams.heartbeat.interval.ms` to.",
+        "the smallest `streams.heartbeat.interval.ms` that a streams group may set.",
     "group.streams.min.session.timeout.ms":
-        "the least that a streams group may set its `streams.session.timeout.ms` to.",
+        "the smallest `streams.session.timeout.ms` that a streams group may set.",
     "group.streams.num.standby.replicas":
         "how many spare copies of each task's state a streams group keeps; 0 means none.",
     "group.streams.session.timeout.ms":
@@ -517,7 +517,7 @@ UNUSED = {
     "sasl.jaas.config":
         "the login modules of SASL with their options, as in a JAAS file; set for one listener and mechanism.",
     "sasl.kerberos.kinit.cmd": "the path of kinit, which renews Kerberos tickets.",
-    "sasl.kerberos.min.time.before.relogin": "how many ms lie at least between two renewals of a Kerberos ticket.",
+    "sasl.kerberos.min.time.before.relogin": "the shortest time between two renewals of a Kerberos ticket, in ms.",
     "sasl.kerberos.principal.to.local.rules":
         "the rules that map a Kerberos principal to a user name; the first match applies.",
     "sasl.kerberos.service.name": "the name of the service in the broker's Kerberos principal.",
@@ -534,7 +534,7 @@ UNUSED = {
     "sasl.login.refresh.window.factor": "after what share of an OAuth token's life the broker gets a new one.",
     "sasl.login.refresh.window.jitter":
         "what share of an OAuth token's life chance may add to the time of its renewal.",
-    "sasl.login.retry.backoff.max.ms": "the most ms between two tries to get an OAuth token.",
+    "sasl.login.retry.backoff.max.ms": "the longest time between two attempts to get an OAuth token, in ms.",
     "sasl.login.retry.backoff.ms":
         "how many ms pass before the first new try to get an OAuth token; later ones wait longer.",
     "sasl.mechanism.controller.protocol": "the SASL mechanism of connections to controllers.",
@@ -566,7 +566,7 @@ UNUSED = {
     "sasl.oauthbearer.expected.issuer": "the issuer that a client's OAuth token must come from; unset means any.",
     "sasl.oauthbearer.jwks.endpoint.refresh.ms": "how often the keys that verify OAuth tokens are loaded again, in ms.",
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms":
-        "the most ms between two tries to load the keys that verify OAuth tokens.",
+        "the longest time between two attempts to load the keys that verify OAuth tokens, in ms.",
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms":
         "how many ms pass before the first new try to load the keys that verify OAuth tokens.",
     "sasl.oauthbearer.jwks.endpoint.url": "where the keys that verify OAuth tokens are, as an http, https or file URL.",
@@ -598,7 +598,7 @@ UNUSED = {
     "ssl.keystore.type": "the format of the keystore: JKS, PKCS12 or PEM.",
     "ssl.principal.mapping.rules":
         "the rules that map a certificate's distinguished name to a user name; the first match applies.",
-    "ssl.protocol": "the kind of TLS context that Java makes connections from.",
+    "ssl.protocol": "the protocol with which Java creates its TLS context.",
     "ssl.provider": "the Java provider of TLS; unset means that of Java itself.",
     "ssl.secure.random.implementation":
         "the Java generator of random numbers for TLS; unset means that of Java itself.",
@@ -633,7 +633,8 @@ UNUSED = {
         "how many threads keep followers informed of what is in remote storage.",
     "remote.log.manager.task.interval.ms":
         "how often partitions are checked for segments to copy to, or delete from, remote storage, in ms.",
-    "remote.log.manager.task.retry.backoff.max.ms": "the most ms between two tries of a failed remote task.",
+    "remote.log.manager.task.retry.backoff.max.ms":
+        "the longest time between two attempts of a failed remote task, in ms.",
     "remote.log.manager.task.retry.backoff.ms": "how many ms pass before the first new try of a failed remote task.",
     "remote.log.manager.task.retry.jitter":
         "what share of the time before a new try of a remote task is left to chance.",

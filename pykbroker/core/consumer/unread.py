@@ -1,7 +1,7 @@
 """The records that have left the buffer, and that the user has not received yet. They do not count as processed.
 
 1. A record leaves one place only when it is in the next: it is here before the position moves past it, and goes when
-   the call that returns it has nothing left to do. An interrupt at any time loses and doubles no record.
+   the call that returns it has nothing left to do. An interrupt at any time neither loses nor repeats a record.
 2. A record belongs to an era of its partition. A seek, a reset by the user and the end of the assignment end the era.
 3. The thread of the user takes records. The trio thread only adds parts, and notes changes, which may come between any
    two calls of the other thread. That thread stores nothing that is older than the last change.

@@ -7,7 +7,7 @@
 3. A JoinGroup or SyncGroup may wait for its reply. It is answered exactly once, by its token, even if its member is
    removed.
 4. Deadlines are keys in `core.timers`. `machine.DUE` maps each kind of deadline to its function.
-5. The package must not know authorizers: the APIs authorize commits. Topics are an image.
+5. The package must not know authorizers: the APIs authorize commits. Topics come from a metadata image.
 6. A member's data is bounded by its record, since the log refuses a record that is too large. `classic.join` bounds the
    data that is kept before a record exists, and `core.name_pattern` bounds regular expressions.
 

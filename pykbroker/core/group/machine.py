@@ -1,7 +1,7 @@
 """The group coordinator of one partition of `__consumer_offsets`.
 
-`HANDLE` is the table of requests, `DUE` that of deadlines, `replay.REPLAY` that of records. `coordinator.runtime` runs
-it.
+The functions for requests are in the table `HANDLE`, for deadlines in `DUE`, and for records in `replay.REPLAY`.
+`coordinator.runtime` runs the machine.
 """
 
 from __future__ import annotations

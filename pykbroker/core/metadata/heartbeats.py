@@ -2,8 +2,8 @@
 
 1. A fenced broker is unfenced when it wants to be and has read the metadata log up to its registration.
 2. A broker that wants to shut down and leads partitions begins a controlled shutdown, which takes it out of all ISRs.
-   It may stop when it leads nothing, and all active brokers have applied the records that took its leaderships. A
-   broker that leads nothing may stop at once. Stopping fences it.
+   The broker may stop once it leads nothing and all active brokers have applied the change of its leaderships. A broker
+   that leads nothing may stop at once. Stopping fences it.
 3. Directories that the broker reports as offline lose leaderships and ISR memberships (KIP-858). Cordoned ones get no
    new replicas (KIP-1066).
 """

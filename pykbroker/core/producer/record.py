@@ -1,4 +1,4 @@
-"""A record of a producer: as its user gives it, and as a batch takes it."""
+"""A producer's record in two forms: with the values of the user, and serialized for a batch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The question whether partitions still exist, while something about them has no answer.
 
-A client waits for a topic that no broker knows, since a new one is not everywhere at once. So one broker with old
-metadata does not prove that a partition is deleted: more than half of all brokers have to answer, and no one may know
-it, some times in a row.
+Brokers learn of a new topic at different times, so a client waits for a topic that no broker knows. One broker with old
+metadata does not prove that a partition is deleted: several times in a row, more than half of all brokers must answer,
+and none of them may know the partition.
 """
 
 from __future__ import annotations

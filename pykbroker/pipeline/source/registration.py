@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Let `spark.read.format("pykbroker")` and its like work in this session."""
+    """Register the format `pykbroker` for reads and writes of this session."""
     from pykbroker.pipeline.source.data_source import PykbrokerDataSource
 
     spark.dataSource.register(PykbrokerDataSource)

@@ -73,7 +73,7 @@ class Translation:
         self._pattern = pattern
         self._is_bracket = False
         self._flags = [""]
-        """The flags that `(?i)` and its like have set, for each open group. They last to the end of their group."""
+        """The flags that groups such as `(?i)` have set, for each open group. A flag ends with its group."""
 
     def text(self) -> str:
         """Return the pattern in Python's syntax. Raise BadPattern."""

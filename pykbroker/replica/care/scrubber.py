@@ -3,8 +3,8 @@
 1. A pass reads the files of every log up to the current log end offset, and verifies the CRC of each batch. A pass
    begins `pykbroker.scrub.interval.ms` after the previous pass began. The first pass begins 10 minutes after the start
    of the broker, or after one interval if that is shorter.
-2. A pass reads first the replicas that were stopped in order, because this start has read none of their records. In
-   each group, those that lead come before the others, because they are read by clients and copied by followers.
+2. A pass begins with the replicas that were shut down cleanly, because this start has read none of their records. In
+   both groups, leaders come before followers, because clients read leaders, and followers copy them.
 3. A pass reads at most `pykbroker.scrub.bytes.per.second`. The value 0 disables the scrub.
 4. A damaged batch takes its partition offline, and a disk error takes its log directory offline, as in a read for a
    client.

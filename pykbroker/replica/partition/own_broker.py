@@ -1,4 +1,4 @@
-"""The broker that its partitions share: the epochs of all brokers, counters, and the events that call for care."""
+"""The state of this broker that its partitions share: broker epochs, counters, and events for the tasks of `care`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The workload of transactions: writers that share transactional ids, exactly-once copiers, and consumers.
 
-In a cluster there are also writers of bursts, whose transactions meet the markers of those before them.
+In a cluster, writers of bursts also begin a transaction while the markers of their previous one are being written.
 """
 
 from __future__ import annotations
