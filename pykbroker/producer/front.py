@@ -76,12 +76,14 @@ class Front:
     def try_append(self, record: RecordFields) -> Delivery | SerializedRecord:
         """Append any record as `try_send` does, after interceptors and serializers."""
         topic, value, key, partition, headers, timestamp = record
+        # kafka-python also checks the key before the value, so that the error names the key if both are wrong.
+        partition, key = partition_of(partition), to_bytes("key", key)
         checked = serialized_record(
             (
                 topic,
                 to_bytes("value", value),
-                to_bytes("key", key),
-                partition_of(partition),
+                key,
+                partition,
                 headers_of(headers) if headers else (),
                 self._wall_ms() if timestamp is None else timestamp_of(timestamp),
             )

@@ -453,6 +453,8 @@ class TestBadRecords:
         [
             ({"value": "text"}, "the value is of type str: pass bytes, or set value_serializer"),
             ({"value": b"", "key": 5}, "the key is of type int: pass bytes, or set key_serializer"),
+            ({"value": "text", "key": 5}, "the key is of type int"),
+            ({"value": "text", "key": 5, "partition": "0"}, "the partition '0' is no integer"),
             ({"value": b"", "headers": [("a", "b")]}, "the header 'a' has a value of type str: pass bytes or None"),
             ({"value": b"", "headers": [b"a"]}, "the header b'a' is no pair of a name and bytes"),
         ],
