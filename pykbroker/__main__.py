@@ -1,4 +1,4 @@
-"""The command `pykbroker`: first looks whether this Python will do, in words that an old one understands, too."""
+"""The command `pykbroker`. It first checks the version of Python, in syntax that old versions can parse."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""The numbers of Kafka that are no quantity: each stands for none, for all, or for a choice of the broker.
+"""Kafka's special numbers, such as -1. Each stands for none, for all, or for a choice of the broker.
 
 Requests, stored records and the broker's own state have the same ones, since a field with a number cannot be null.
 """

@@ -1,6 +1,6 @@
 """The reports to the controller of the log directories in which this broker has its replicas (KIP-858).
 
-They are sent in the background: metadata is applied on while the controller has not responded yet.
+Reports are sent in the background, so that metadata is applied while the controller has not responded yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The endpoints of brokers for each other: those of `inter.broker.listener.name`."""
+"""The endpoints at which brokers reach each other: their listeners named `inter.broker.listener.name`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words with which a shell completes arguments: the topics and the groups of the cluster."""
+"""The completion of arguments in a shell: names of the topics and groups of the cluster."""
 
 from __future__ import annotations
 

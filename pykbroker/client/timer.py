@@ -1,4 +1,4 @@
-"""The wait for a time of a client's clock, which is rounded otherwise than trio's clock."""
+"""The wait for a time of a client's clock, whose rounding differs from that of trio's clock."""
 
 from __future__ import annotations
 

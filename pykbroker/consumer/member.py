@@ -1,7 +1,7 @@
 """The member of a group: it carries out the steps of the pure membership, and sends its heartbeats.
 
-1. A join and a reconciliation begin only while the user polls. The records that the user has received before count as
-   processed then, so that their offsets may be committed.
+1. A join and a reconciliation begin only while the user polls. Records that earlier polls have returned then
+   count as processed, so that their offsets may be committed.
 2. Requests to the coordinator run in the background. Calls of the listener and commits wait for the user's task.
 """
 

@@ -2,7 +2,7 @@
 
 1. One request at a time is in flight to each coordinator. The next one has all verifications that were begun meanwhile.
 2. A request has one entry for each transactional id. Verifications of the same transaction are combined.
-3. If an older epoch of a producer waits, it is fenced: INVALID_PRODUCER_EPOCH. So is an older epoch that comes later.
+3. Of two epochs of a producer, the older one gets INVALID_PRODUCER_EPOCH, whether it comes first or last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The epochs of a producer id: 16 bits with a sign, of which -1 means that there is none (KIP-360, KIP-890)."""
+"""The epochs of a producer id: signed 16-bit numbers, where -1 means none (KIP-360, KIP-890)."""
 
 from __future__ import annotations
 

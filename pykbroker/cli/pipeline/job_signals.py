@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM of a command that runs a job: the job gets KeyboardInterrupt, also if a finalizer got it first."""
+"""SIGINT and SIGTERM of a command with a job: the job gets KeyboardInterrupt, even if a finalizer gets it first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configs that each broker of a cluster on one machine has a value of its own of."""
+"""The configs whose values differ between the brokers of a cluster on one machine."""
 
 from __future__ import annotations
 

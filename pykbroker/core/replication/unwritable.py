@@ -2,8 +2,8 @@
 
 1. A replica in the ISR that has written nothing for `UNWRITABLE_MS_MAX` is reported as lost (KIP-858). The controller
    then moves the leadership, and takes the replica out of the ISR, so that acks=all does not wait for it.
-2. A leader leaves only if another member of the ISR has all its records and may be elected. A follower has a refused
-   append only of records that its leader has. So leader and followers, whose disks are full at once, do not all leave.
+2. A leader leaves only if another member of the ISR has all its records and may be elected. A follower refuses
+   only records that its leader has. Leader and followers whose disks are full at once therefore do not all leave.
 3. The log is intact. The replica follows its new leader from its log end offset on, and is not fetched anew.
 4. Its real directory is reported once it has written again. A follower that lacks nothing has nothing to write, though
    the leader may need it in the ISR before it takes records (`min.insync.replicas`). Its log directory is probed.

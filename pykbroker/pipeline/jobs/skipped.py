@@ -1,4 +1,4 @@
-"""The offsets that a log had deleted before they were archived. They are lost, and an archive keeps them in mind.
+"""The offsets that a log had deleted before they were archived. They are lost, and an archive records them.
 
 Spark stops at such offsets, unless `failOnDataLoss` is false. Then it reads on from the start of the log.
 """

@@ -1,4 +1,4 @@
-"""The question whether partitions still exist, while something about them has no answer.
+"""The check whether partitions still exist, made while a request about them gets no answer.
 
 Brokers learn of a new topic at different times, so a client waits for a topic that no broker knows. One broker with old
 metadata does not prove that a partition is deleted: several times in a row, more than half of all brokers must answer,

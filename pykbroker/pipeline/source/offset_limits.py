@@ -1,4 +1,4 @@
-"""The start and the end of a query: `startingOffsets`, `endingTimestamp` and the options like them."""
+"""The start and the end of a query: `startingOffsets`, `endingTimestamp` and similar options."""
 
 from __future__ import annotations
 

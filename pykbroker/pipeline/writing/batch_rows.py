@@ -1,4 +1,4 @@
-"""The number of rows in the Arrow batches that a task of Python gets: few of large records, as memory demands."""
+"""The number of rows in the Arrow batches that a task of Python gets: the larger the records, the fewer."""
 
 from __future__ import annotations
 

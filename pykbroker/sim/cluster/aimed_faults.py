@@ -1,4 +1,4 @@
-"""The faults that wait for a moment: a broker fails just when a cluster that is wrong would lose something."""
+"""The faults that wait for a moment: a broker fails at the time at which a faulty cluster would lose something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bounded waiting of faults for a state of a cluster."""
+"""Waits of a fault until the cluster has a certain state, each with a time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stall of a host's answers, which all faults of followers and leaders use."""
+"""The delay of a host's answers, which all faults of followers and leaders use."""
 
 from __future__ import annotations
 

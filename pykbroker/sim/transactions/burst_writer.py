@@ -1,4 +1,4 @@
-"""A writer of bursts of transactions in many partitions. Each one begins at once when the one before is committed.
+"""A writer of bursts of transactions in many partitions. A transaction begins as soon as the previous one is committed.
 
 The markers of a transaction are on their way then, and meet the next transaction at the leaders. The writer has its
 transactional id for itself, so that only a fault may spoil its transactions.

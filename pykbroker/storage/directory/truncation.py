@@ -1,7 +1,7 @@
-"""The truncation of a log, whose offsets in the checkpoints of its log directory are lowered before.
+"""The truncation of a log. The checkpoints of its log directory are lowered first.
 
-After a crash they would otherwise hold for other records, which the log has got since the truncation: with a recovery
-point or a log start offset that is too high, the next start refuses or drops valid records.
+Otherwise a checkpoint could still have an offset above the truncation after a crash. The next start would then refuse
+or drop valid records that were appended since, because the recovery point or the log start offset is too high.
 """
 
 from __future__ import annotations

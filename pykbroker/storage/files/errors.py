@@ -1,7 +1,4 @@
-"""Errors of synchronous calls into a log:
-
-`Pending` if the caller must await work first, `CorruptLog` for damaged files.
-"""
+"""Errors of synchronous calls into a log: `Pending` if the caller must await work first, `CorruptLog` for damage."""
 
 from __future__ import annotations
 
