@@ -72,6 +72,7 @@ class LeaderEpochs:
         above = bisect_right(self._entries, epoch, key=EPOCH)
         if epoch == NO_LEADER_EPOCH or above == len(self._entries):
             return UNDEFINED
+        # An epoch before the first entry ends where that entry begins, as in Kafka.
         return OffsetAndEpoch(self._entries[above][1], self._entries[above - 1][0] if above else epoch)
 
     def epoch_of(self, offset: int) -> int:

@@ -318,6 +318,7 @@ class Producers:
         if producer is None:
             producer = self._producers[producer_id] = ProducerState(producer_id, epoch)
         if epoch != producer.epoch:
+            # From version 2 on, a marker has the epoch of the next transaction, whose sequences begin at 0 (KIP-890).
             producer.epoch, producer.next_sequence = epoch, 0
             producer.batches.clear()
         producer.coordinator_epoch = coordinator_epoch

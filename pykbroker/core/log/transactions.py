@@ -48,6 +48,7 @@ class OpenTransactions:
         self._decided.append((first_offset, marker_offset))
         if not aborted:
             return None
+        # Transactions are in the order of their first offsets, so that the first one limits the last stable offset.
         stable = next(iter(self._open.values()), marker_offset + 1)
         return AbortedTransaction(producer_id, first_offset, marker_offset, stable)
 

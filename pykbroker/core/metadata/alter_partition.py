@@ -76,6 +76,7 @@ def _alter(
     if record is not None:
         records.append(record)
         partition = merge(partition, record)
+        # The change has completed a reassignment that removes the sender.
         if record.leader not in (NO_LEADER_CHANGE, sender):
             return _refused(data, ErrorCode.NEW_LEADER_ELECTED)
     return AlterPartitionResponsePartitionData(
@@ -95,6 +96,7 @@ def _refused(data: AlterPartitionRequestPartitionData, code: ErrorCode) -> Alter
 def epoch_fault(partition: PartitionImage, sender: int, data: AlterPartitionRequestPartitionData) -> ErrorCode | None:
     """Return why the sender's view of the partition is not current, or None."""
     if data.leader_epoch > partition.leader_epoch or data.partition_epoch > partition.partition_epoch:
+        # The broker has metadata that this controller lacks, so that a newer controller must be active.
         return ErrorCode.NOT_CONTROLLER
     if data.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -124,5 +126,6 @@ def _eligible(context: ControllerContext, partition: PartitionImage, member: Bro
     return (
         broker is not None
         and context.usable(partition, member.broker_id)
+        # A broker that restarted since its last fetch may have lost what it had fetched (KIP-903).
         and member.broker_epoch in (NO_BROKER_EPOCH, broker.epoch)
     )

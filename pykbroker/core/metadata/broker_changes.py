@@ -45,6 +45,7 @@ def change_broker(context: ControllerContext, old: BrokerImage, new: BrokerImage
     after = context.changing(old.id, new)
     partitions: Iterator[TopicIdPartition] = iter(())
     if not new.active or new.directories != old.directories:
+        # The other partitions follow in portions, so that this decision does not block the loop: see `ControllerTasks`.
         partitions = islice(unserved(after, old.id), PORTION_PARTITIONS)
     elif not old.active:
         partitions = leaderless(after, old.id)

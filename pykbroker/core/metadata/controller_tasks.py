@@ -99,6 +99,7 @@ class ControllerTasks:
         """Return the records of the next portion of the tasks that are due."""
         records = self._settle(context) or self._fence(context) or self._balanced(context) or self._led(context)
         if records:
+            # `note_replayed` ends this pause. It lasts only if the log refuses the records.
             self._not_before_ms = context.now_ms + REFUSED_RETRY_MS
         return records
 

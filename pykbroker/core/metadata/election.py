@@ -60,12 +60,16 @@ def elect(
     in_order = (partition.leader, *partition.replicas)
     if prefer_first:
         in_order = (partition.replicas[0], *in_order)
+    # A member of the ELR has all committed records: nothing is committed while the ISR is below min.insync.replicas
+    # (KIP-966).
     leader = _first(in_order, lambda replica: replica in (isr or elr) and acceptable(replica))
     unclean = leader == NO_LEADER
     if unclean:
         leader = _last_resort(partition, isr, elr, acceptable, rules)
     if leader != NO_LEADER and leader not in isr:
+        # The leader of an unclean election may lack records that the others have, so that no other replica is eligible.
         isr, elr = (leader,), () if unclean else _without(elr, leader)
+    # Without ELR, only the ISR tells which replicas have all committed records. Its last members stay in it.
     if not isr and not rules.elr_enabled:
         isr = partition.isr
     recovering = partition.recovering or (unclean and leader != NO_LEADER)
@@ -76,11 +80,13 @@ def _eligible(partition: PartitionImage, isr: Ids, rules: Rules, lost: int | Non
     if not rules.elr_enabled or len(isr) >= min(rules.min_isr, len(partition.replicas)):
         return ()
     candidates = dict.fromkeys(partition.elr + partition.isr)
+    # After an unclean shutdown a broker may lack records that it had acknowledged.
     return tuple(replica for replica in candidates if replica not in isr and replica != lost)
 
 
 def _last_resort(partition: PartitionImage, isr: Ids, elr: Ids, acceptable: Callable[[int], bool], rules: Rules) -> int:
     known = partition.last_known_elr
+    # The last leader may lead even where unclean elections are forbidden: no other replica acknowledged more (KIP-966).
     if rules.elr_enabled and not isr and not elr and len(known) == 1 and acceptable(known[0]):
         return known[0]
     return _first(partition.replicas, acceptable) if rules.unclean else NO_LEADER

@@ -37,6 +37,7 @@ def heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest) -> De
     broker = context.registered(request.broker_id, request.broker_epoch)
     context.sessions.note_contact(broker.id, broker.epoch, context.now_ms)
     context.sessions.note_applied(broker.id, broker.epoch, request.current_metadata_offset)
+    # A broker that has not read its own registration has old metadata, and must not lead by it (KIP-631).
     caught_up = request.current_metadata_offset >= context.draft.registration_offset(broker.id)
     state = next_state(context, broker, request, caught_up)
     records = yield from change_broker(context, broker, _changed(context, broker, request, state))
@@ -72,6 +73,7 @@ def next_state(
 def _may_stop(context: ControllerContext, broker: BrokerImage) -> bool:
     if context.index.led[broker.id]:
         return False
+    # A broker that has not applied the new leaders would still send its clients to the one that stops.
     others = [other for other in context.draft.brokers.values() if other.active]
     return context.sessions.have_applied(
         others, context.index.leadership_lost.get(broker.id, context.draft.first_offset)
@@ -104,6 +106,7 @@ def broker_gone(context: ControllerContext, notice: BrokerGone) -> Steps[list[Re
     if broker is None or broker.epoch != notice.broker_epoch or broker.id == context.settings.node_id:
         return []
     context.sessions.disconnect(broker.id, broker.epoch)
+    # A connection may also end while the broker runs. Only a refused one proves that no process listens.
     if not notice.refused or broker.fenced:
         return []
     return (yield from change_broker(context, broker, msgspec.structs.replace(broker, fenced=True)))

@@ -75,6 +75,8 @@ def change(
     )
     unchanged = PartitionChangeRecord(partition_id=index, topic_id=topic.id)
     record = change_record(topic.id, index, old, seats) or copy(unchanged)
+    # A record that names a leader, even the same one, begins a leader epoch. It fences late fetches of a removed
+    # replica.
     if record.leader == NO_LEADER_CHANGE and (gone or _shrink_bumps(context, old, seats.isr)):
         record.leader = old.leader
     if moved.replicas != old.replicas:
@@ -93,6 +95,7 @@ def completed(target: ReplicaAssignment) -> ReplicaAssignment:
     if not (target.adding or target.removing):
         return target
     replicas, isr = without(target.replicas, target.removing), without(target.isr, target.removing)
+    # If more replicas go than come, those that stay must be in sync as well: too few would be otherwise.
     awaited = target.adding if len(target.adding) >= len(target.removing) else replicas
     return ReplicaAssignment(replicas, isr) if isr and replicas and not without(awaited, isr) else target
 

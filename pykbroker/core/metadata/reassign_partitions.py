@@ -57,6 +57,7 @@ def _alter(context: ControllerContext, name: str, wanted: ReassignablePartition,
     partition = topic.partitions.get(index)
     if partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+    # A change of the assignment must not lose records, even where unclean elections are allowed.
     rules = msgspec.structs.replace(context.rules(name), unclean=False)
     if wanted.replicas is None:
         target, rules = _reverted(context, topic, index, rules)

@@ -41,6 +41,7 @@ def register_broker(context: ControllerContext, request: BrokerRegistrationReque
     _check(context, request, old)
     record = _registration(context, request)
     if old is not None and old.incarnation_id == request.incarnation_id:
+        # The same process registers again, such as after a lost response. It keeps its epoch and its state.
         record.broker_epoch, record.fenced = old.epoch, old.fenced
         record.in_controlled_shutdown = old.in_controlled_shutdown
         record.cordoned_log_dirs = list(old.cordoned) or None
@@ -51,6 +52,7 @@ def register_broker(context: ControllerContext, request: BrokerRegistrationReque
     if old is not None and gone is not None and (fencing := broker_record(old, gone)) is not None:
         records.append(fencing)
     before = context.changing(request.broker_id, gone)
+    # A broker names this epoch after a clean shutdown. After any other it may have lost acknowledged records (KIP-966).
     clean = old is not None and request.previous_broker_epoch == old.epoch
     kept, lost = yield from _split(before, request, clean=clean)
     records += yield from repairs(before, kept)

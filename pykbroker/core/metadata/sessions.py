@@ -54,6 +54,7 @@ class BrokerSessions:
             if not broker.fenced:
                 self.note_contact(broker.id, broker.epoch, now_ms)
         for session in self._sessions.values():
+            # Heartbeats went to the earlier controller. Each broker gets a whole session to find this one.
             session.heard = False
 
     def note_contact(self, broker_id: int, epoch: int, now_ms: float) -> None:

@@ -105,12 +105,14 @@ class FollowerPlan(Generic[P]):
     def received(self, response: FetchResponse) -> list[tuple[TopicIdPartition, FollowedAnswer[P]]] | None:
         """Return the answers about partitions that are still fetched, or None if the session failed."""
         if response.error_code != ErrorCode.NONE:
+            # After any other error the leader still has the session, and the new session replaces it.
             self._session_id = (
                 NO_SESSION if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self._session_id
             )
             self.failed()
             return None
         if response.session_id == NO_SESSION:
+            # The leader has no room for the session, so that every request names all partitions (KIP-227).
             self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         elif self._epoch == INITIAL_EPOCH:
             self._session_id, self._epoch = response.session_id, 1

@@ -115,11 +115,14 @@ def decide(
         case ErrorCode.FENCED_LEADER_EPOCH:
             return Pause.METADATA
         case _:
+            # UNKNOWN_LEADER_EPOCH is among these: the leader will receive the metadata that this broker has.
             return Pause.BACKOFF
 
 
 def start_offset(epochs: LeaderEpochs, high_watermark: int, log_end_offset: int) -> int:
     """Return the offset to truncate the own log to before the first fetch: its end, unless it has no leader epoch."""
+    # Without epochs the leader cannot say where the logs diverge, and only committed records are surely equal
+    # (KIP-101).
     return log_end_offset if epochs.latest != NO_LEADER_EPOCH else min(high_watermark, log_end_offset)
 
 
@@ -137,8 +140,10 @@ def after_range(latest: int, earliest: int, log_end_offset: int) -> CutLog | Res
 
     None means to fetch on at the own log end.
     """
+    # An unclean election chose a leader with a shorter log.
     if latest < log_end_offset:
         return CutLog(latest)
+    # The leader has deleted records that this log lacks. Otherwise the leader's log has changed since the fetch.
     return Restart(earliest, earliest) if earliest > log_end_offset else None
 
 

@@ -120,6 +120,7 @@ class Repair:
             return RepairStep.LEAVE
         if standing.in_isr or placed.leader in (NO_LEADER, node_id):
             return RepairStep.WAIT
+        # A late fetch of the damaged log would otherwise count as one of the new log: see 3.
         is_fenced = placed.leader_epoch > fetched_epoch
         return RepairStep.BEGIN if is_fenced or standing.is_lost else RepairStep.LEAVE
 
@@ -132,6 +133,7 @@ class Repair:
         return RepairStep.REPORT if self.is_fenced and not standing.is_reported else RepairStep.FETCH
 
     def _join(self, standing: ReplicaStanding) -> RepairStep:
+        # Under a controller of ours, the directory is reported before the first fetch: see 4. All else is rule 5.
         if self.is_fenced and standing.is_reported:
             return RepairStep.END if standing.in_isr else RepairStep.WAIT
         if not standing.in_isr:

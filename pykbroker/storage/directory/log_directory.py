@@ -137,6 +137,7 @@ class LogDirectory:
             )
             await directory._directories.find(directory._chores, directory.futures)
             await directory.damaged.find()
+            # The marker goes durably before the first write: a crash from now on must not look like a clean shutdown.
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)
                 await disk.sync_directory("")
@@ -282,6 +283,7 @@ class LogDirectory:
                 log.abandon()
         self._offline.difference_update(keys)
         try:
+            # Before the renames, since a new topic may get the name of a deleted one at once.
             await self.root_checkpoints.erase(keys)
         except OSError as refusal:
             logger.warning("%s: the checkpoints of deleted partitions cannot be erased: %s", self.path, refusal)
@@ -447,6 +449,8 @@ class LogDirectory:
             await self._close_logs(complete)
             await self.checkpoints.write()
             await self.checkpoints.write_high_watermarks(high_watermarks)
+            # The marker comes last, and only if all before it is durable: with it, the next start verifies almost
+            # nothing.
             if self.failed is None and not self._offline and not any(log.failed for log in self.logs.values()):
                 lost_writes.forget(self._disk)
                 content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

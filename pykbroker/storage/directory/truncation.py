@@ -46,6 +46,8 @@ class Truncation:
     async def _lower(self, key: TopicPartition, log: Log, end: int) -> None:
         log.flusher.limit_checkpoints(end)
         try:
+            # Before the truncation: a recovery point above the end of the log would mean that fsynced records are
+            # missing.
             await self._writer.write()
             log.cleaned_offset = min(log.cleaned_offset, end)
             for name in (CLEANED, HIGH_WATERMARKS):

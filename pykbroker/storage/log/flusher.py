@@ -98,6 +98,7 @@ class Flusher:
     def save_epochs(self) -> None:
         """Write the leader epochs without an fsync. The running or the next flush makes them durable."""
         self._epochs_synced, self._epochs_durable = False, None
+        # The task that holds the lock may be writing this file. That task or the next flush writes it once more.
         if self._saving.locked():
             return
         with warned(self._epochs_path):
@@ -173,6 +174,8 @@ class Flusher:
                 await self._make_durable(sealed, active)
                 await self.settle(sealed)
             self._traffic.flushes += 1
+            # A truncation meanwhile has lowered the recovery point, and other records may have the offsets of the
+            # synced ones.
             if truncations == self._truncations:
                 self.recovery_point = max(self.recovery_point, min(target, self._offset_max))
         except BaseException as failure:
@@ -194,6 +197,7 @@ class Flusher:
             asked = self.is_future or self._state.opening.config.asks_durability
             await self._synced(segment.file.sync() if asked else segment.file.barrier())
         await self.sync_directory()
+        # Recovery could not find records in a segment whose name is lost.
         if sealed:
             await self._synced(self._disk.sync_directory(self._state.directory))
 
@@ -267,6 +271,7 @@ class Flusher:
                 entries = self._epochs.entries
                 if self._are_recoverable(entries):
                     return  # the next flush checks again, after the log has grown
+                # An epoch that begins during the write makes it false again, and the loop writes once more.
                 self._epochs_synced = True
                 try:
                     await replace_durably(self._disk, self._epochs_path, encode_epochs(entries))

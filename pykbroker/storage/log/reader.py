@@ -52,6 +52,7 @@ class LogReader:
             segment, position, size = self._segments.extent(offset, bytes_max, upper_offset, at_least_one)
         if not size:
             return b""
+        # A slice keeps the file of its segment open until it is sent.
         copied = size <= JOIN_BYTES_MAX or self._loaded.is_crowded
         found = segment.file.read_nowait(position, size) if copied else FileSlice(segment.file, position, size)
         self._traffic.bytes_out += size
@@ -96,6 +97,7 @@ class LogReader:
         """Return the last stable offset: every transaction below it has a marker below `high_watermark`."""
         state = self._state
         stable, start = state.producers.transactions.last_stable_offset(high_watermark), state.log_start_offset
+        # DeleteRecords may have moved the start into an open transaction.
         return stable if stable > start else start
 
     def aborted_transactions(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:

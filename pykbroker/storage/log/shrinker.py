@@ -57,6 +57,7 @@ class LogShrinker:
             if not expired_count:
                 return
             if expired_count > len(segments.sealed):
+                # The active segment has expired as well, and a log is never without one.
                 state.roll()
             start = segments.every()[expired_count].base_offset
             logger.info("%s: segments below offset %d are deleted: %s", state.directory, start, why)
@@ -108,6 +109,7 @@ class LogShrinker:
                 await self._begin_anew(offset, offset if log_start_offset is None else log_start_offset)
 
     async def _cut(self, offset: int) -> None:
+        # Other tasks read during the truncation, and must not find dropped batches in memory.
         self._state.tail.clear()
         await self._drop_above(offset)
         active = await self._segments.cut(offset)

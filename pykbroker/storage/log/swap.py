@@ -42,11 +42,13 @@ async def swap(
     """
     segments.prove_durable(sources[-1])
     await flusher.sync_names()
+    # Once these files are renamed, a start after a crash completes the swap. Before, it drops the compacted segment.
     _rename(opening, cleaned, CLEANED, SWAP)
     await flusher.sync_names()
     try:
         segments.put(sources, cleaned)
         await flusher.sync_names()
+        # The first source had this name, so it must be gone before.
         _rename(opening, cleaned, SWAP, "")
         await flusher.sync_names()
     except OSError as failure:

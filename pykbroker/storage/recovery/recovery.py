@@ -242,6 +242,7 @@ async def _scan(opening: Opening, state: RecoveredLog, bases: list[int], newest_
             if not _follows(opening, state.active, base, newest_index):
                 await _drop(opening, bases[at:])
                 return
+            # An index that is written proves that the segments before it are durable: see 3.
             await _sync(opening, state.active)
             sealed = SealedSegment.of(state.active, opening)
             with warned(f"{opening.directory}: an index"):
@@ -251,6 +252,7 @@ async def _scan(opening: Opening, state: RecoveredLog, bases: list[int], newest_
             state.unsynced.append(sealed)
             state.active = opening.active(base)
         damage = await _scan_segment(state)
+        # After a failed fsync the kernel may take pages for written that are not. Only a new write makes it write them.
         if is_doubtful:
             await lost_writes.write_again(state.active.file, state.active.size)
         if damage:

@@ -88,6 +88,7 @@ class Segment:
             return 0
         last_offset, position = entry
         try:
+            # An index file has no checksum. An entry is believed only if the batch at its position confirms it.
             if headers.at(position)[2] == last_offset:
                 return position
         except BadHeader:
@@ -221,6 +222,7 @@ class ActiveSegment(Segment):
         self.times.add(self.max_timestamp, self.max_timestamp_offset)
         self._since_entry = 0
         room = self.config.segment_index_bytes
+        # One time entry is left for `rest`.
         if len(self.index) >= room // OFFSET_ENTRY_BYTES or len(self.times) >= room // TIME_ENTRY_BYTES - 1:
             self.size_max = 0  # the segment is full: the next batch begins another segment
 

@@ -68,6 +68,7 @@ class Segments:
             look = partial(segment.extent, offset, bytes_max, upper_offset, at_least_one)
             position, size = attempt(segment, look)
             if position < segment.size:
+                # The start does not verify what lies below the recovery point.
                 if not segment.checked.covers(position, position + size):
                     work = partial(check, segment, self._opening.directory, position, size)
                     raise Pending(work, "check", segment, "from byte", position, "to", position + size)
@@ -77,6 +78,7 @@ class Segments:
     def roll(self, base_offset: int) -> ActiveSegment:
         """Seal the active segment and begin the next segment at `base_offset`."""
         following = self._opening.active(base_offset)
+        # All that this process appends was verified on its way in.
         following.checked.add(0, TO_THE_END)
         following.indexed_bytes = NO_INDEX
         sealed = SealedSegment.of(self.active, self._opening)
@@ -140,6 +142,8 @@ class Segments:
         aborted_cut = bool(self.active.aborted) or self._opening.disk.exists(
             file_name(self._opening.directory, base_offset, ".txnindex")
         )
+        # Their entries may lie above the new end. The first opening finds the place of the cut, the second what is
+        # left.
         self._mark_deleted(base_offset, INDEXES)
         whole = await self._opened(base_offset)
         whole.file.truncate(await patiently(lambda: whole.position_of(offset, whole.headers())))
