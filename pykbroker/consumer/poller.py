@@ -80,6 +80,7 @@ class ConsumerPoller:
 
         Raise ConsumerError, or ApiError, for an error that the user has to handle. The next call continues.
         """
+        # A poll that finds records at once must still let other tasks run, and notice a cancellation.
         await trio.lowlevel.checkpoint()
         shell = self._shell
         shell.check_open()
@@ -91,6 +92,7 @@ class ConsumerPoller:
             step = self._user_step()
             if step is not None:
                 return step
+            # Records that are returned now would be missing in the commit, and another member would read them again.
             if not self._is_committing:
                 if shell.unread.has_parts(among):
                     return None
@@ -114,6 +116,7 @@ class ConsumerPoller:
             shell.member.poll()
         commits = shell.commits
         if commits is not None and commits.is_due(shell.now_ms()):
+            # As in Kafka, a poll does not wait for the automatic commit, whose errors are only logged.
             shell.start(commits.commit_automatically, shell.consumed(), shell.now_ms)
 
     def _user_step(self) -> CallListener | None:

@@ -97,6 +97,8 @@ class MarkerWriter:
             decided.client_version,
         )
         missing = await self._write(marker, decided.partitions)
+        # Nothing else ends a decided transaction. Consumers of committed records wait before it until its markers are
+        # written.
         while missing:
             await trio.sleep(RETRY_S)
             missing = await self._write(marker, missing)
@@ -138,6 +140,7 @@ class MarkerWriter:
                 elsewhere.setdefault(leader, []).append(place)
                 continue
             try:
+                # All markers are appended before the first one is awaited, so that they are replicated together.
                 appended.append((place, self._endings.append(*place, marker)))
             except ApiError as error:
                 if self._must_retry(place, marker, error):

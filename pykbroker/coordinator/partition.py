@@ -58,6 +58,7 @@ class CoordinatorPartition:
             log, RULES._replace(commit_s_max=commit_s_max), wall_ms, turns, replaying
         )
         self._early = EarlyRequests(commit_s_max)
+        # An empty log needs no load, so that the first requests in a new cluster do not wait for one.
         if log.log_start_offset == log.log_end_offset:
             self._shell.begin(new_machine(), log.log_end_offset)
 
@@ -113,6 +114,7 @@ class CoordinatorPartition:
             logger.exception("%s: loading failed and is tried again", self._name)
         else:
             self._shell.begin(machine, offset)
+            # No new request can come before this line, so that requests keep their order.
             self._early.pass_on(self._shell.ask)
 
     def _log_failure(self) -> None:

@@ -85,6 +85,7 @@ class WaitingAdmissions:
                 known.partitions |= new.partitions
                 return known
             fenced = known.epoch < new.epoch
+            # NETWORK_EXCEPTION makes a producer repeat its batch, if it still waits for the response.
             known.fail(ErrorCode.INVALID_PRODUCER_EPOCH if fenced else ErrorCode.NETWORK_EXCEPTION)
         self._waiting[transactional_id] = new
         return new

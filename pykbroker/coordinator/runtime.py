@@ -106,6 +106,7 @@ class Runtime:
         for index in [
             index
             for index, partition in self._led.items()
+            # Another broker may have led the partition between two epochs of this one, so that the log is read anew.
             if index not in led or led[index].leader_epoch != partition.leader_epoch
         ]:
             del self._led[index]

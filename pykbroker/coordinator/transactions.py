@@ -91,6 +91,7 @@ class TransactionRequests:
         if self._lacks_producer_id(request):
             return self._patiently(self.send(request), request, respond)
         call = self._runtime.ask(request.transactional_id, request)
+        # Most requests end here, without a coroutine.
         if call.settled and not is_concurrent(reply := _result(call)):
             return respond(reply)
         return self._patiently(_waited(call), request, respond)

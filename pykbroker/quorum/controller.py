@@ -172,6 +172,7 @@ class Controller:
             with trio.move_on_after(timeout_ms / 1000):
                 response, end_offset = await self._committed(request)
                 await self.images.wait_for(end_offset - 1)
+                # A client that has created a topic may send its next request to any broker.
                 await self.applied.wait(end_offset - 1)
                 return response
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT)

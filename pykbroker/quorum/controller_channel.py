@@ -71,6 +71,8 @@ class ControllerChannel:
                 response = await self._connection(address).ask(request, version, limit_s)
             except (OSError, Disconnected) as failure:
                 logger.debug("%s: %s failed: %s", address, type(request).__name__, failure)
+                # A newer epoch has closed the connection by itself, and the end of the caller's time says nothing of
+                # the controller.
                 if self._leader.epoch == epoch and trio.current_time() < ends_at:
                     self._leader.lost(address)
             except UnsupportedVersion as unsupported:

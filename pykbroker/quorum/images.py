@@ -65,6 +65,7 @@ class _Updates:
         return self
 
     async def __anext__(self) -> Delta:
+        # A subscriber that asks for the next delta has applied the last one.
         if self._taken is not None:
             self._images.apply(self._taken.image)
         self._taken = await self._images.take()

@@ -269,6 +269,7 @@ class Lifecycle:
                     raise
 
     async def _beat(self, *, want_fence: bool = True, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+        # Images may not be applied before the broker is unfenced, and it must count as caught up even so.
         image = self._images.current if self._applies else self._images.committed
         level = self._images.committed.features.level(METADATA_FEATURE)
         offline = self._directories.offline() if level >= DIRECTORIES_LEVEL else []

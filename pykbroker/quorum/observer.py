@@ -207,6 +207,7 @@ class MetadataObserver:
                 self.images.publish(delta)
                 self.snapshotter.committed()
             if self.applies:
+                # The next fetch names what this broker has applied, and the controller's clients wait for that.
                 with trio.move_on_after(APPLY_S_MAX):
                     await self.images.wait_for(self.images.committed.offset)
 

@@ -203,10 +203,12 @@ async def recover_copy(journal: ReplicatedJournal, snapshots: Snapshots, new_mac
         except (DecodeError, DamagedMetadata) as damage:
             snapshots.set_aside(snapshot, damage)
             continue
+        # A crash after the fetch of the snapshot has left the log as it was before.
         if not journal.log_start_offset <= snapshot.offset <= journal.log_end_offset:
             await journal.truncate_fully_and_start_at(snapshot.offset)
         quorum = {type(record): record for record in content.quorum}
         return Recovered(new_machine(image), snapshot.epoch, content.time_ms, 0, quorum)
     if journal.log_start_offset > 0:
+        # No snapshot has the records before the log, so that all of them are fetched again.
         await journal.truncate_fully_and_start_at(0)
     return Recovered(new_machine(EMPTY))

@@ -74,6 +74,7 @@ async def recover(
             )
         found = Recovered(new_machine(EMPTY))
     await _replay_log(journal, found)
+    # Only now, since a start that fails changes nothing on disk.
     for snapshot, why in damaged:
         snapshots.set_aside(snapshot, why)
     return found

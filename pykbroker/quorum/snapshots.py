@@ -116,6 +116,7 @@ class SnapshotPart:
         await self._file.sync()
         self._file.close()
         self._disk.protect(self._part)
+        # The name comes last, so that a file with the name of a snapshot is complete.
         self._disk.rename(self._part, self._path)
         await self._disk.sync_directory(self._path.rpartition("/")[0])
 

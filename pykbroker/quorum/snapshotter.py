@@ -101,6 +101,7 @@ class Snapshotter:
     async def _take(self) -> None:
         image, log_bytes = self._images.committed, self._driver.log_bytes
         self._wait_anew()
+        # Noted before the first await, so that all that is committed meanwhile counts for the next snapshot.
         self._bytes_before = log_bytes
         snapshot = OffsetAndEpoch(image.offset + 1, image.epoch)
         if snapshot.offset <= self._end_before:

@@ -78,6 +78,7 @@ async def start_controller(
     driver = Driver(journal, machine, disk, state, time_ms=found.time_ms, log_bytes=found.log_bytes)
     changed = _changed_quorum(disk, found, settings.node_id, directory_id, endpoints)
     await driver.begin_epoch(wall_ms(), changed)
+    # Brokers apply no record of a metadata transaction, nor a later one, before its end (KIP-868).
     if machine.in_transaction:
         _write(driver, [AbortTransactionRecord(reason="the controller that began it is gone")], wall_ms())
     if METADATA_FEATURE not in machine.features:

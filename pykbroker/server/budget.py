@@ -84,6 +84,7 @@ class Budget:
         """Whether `holder` may take memory for a large frame. If not, it is queued until its `relieved` is called."""
         if not self.is_spent or self._favoured is holder:
             return True
+        # One connection may always complete its frame. Otherwise all could wait, each with a part of a frame.
         if self._favoured is None:
             self._favoured = holder
             return True

@@ -186,6 +186,7 @@ class Connection:
             self.came_at = now
         frames = self._frames
         if self._shared.budget.is_full:
+            # Too many requests block their connections. These bytes are handled once some of them have ended.
             frames.rest, self.moved_at = data, now
             self._wait_for_requests()
             return
@@ -287,6 +288,7 @@ class Connection:
             self._pump.end_when_silent()
         if type(answer) is Later:
             return self._wait(Slot(route, correlation_id, context, request, began_at, size), answer)
+        # A reply must not overtake those of earlier requests: clients match replies to requests by their order.
         if replies.slots:
             slot = Slot(route, correlation_id, context, request, began_at, size)
             slot.answer(answer, self._ticks())

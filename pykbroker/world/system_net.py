@@ -90,6 +90,7 @@ class SystemListener:
     def _admit(self, accept: Accept, sock: socket.socket, address: tuple[str, int]) -> None:
         sock.setblocking(False)
         try:
+            # Nagle's algorithm would hold a small response back until the client has acknowledged the one before.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._options.send_buffer_bytes >= 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
@@ -187,6 +188,7 @@ class SystemNet:
         """Return the counters since the start."""
         return self._watch.statistics()
 
+    # Control-C must not interrupt a connection halfway through a request: trio raises it in the main task instead.
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Serve until cancelled, then close all sockets."""

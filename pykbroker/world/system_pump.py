@@ -99,6 +99,7 @@ class SocketPump:
 
     def _settle(self, connection: ConnectionMachine) -> None:
         """Send ready output, then watch the socket for the next event."""
+        # While it is watched for writes, the socket was full at the last attempt: the poller reports when it has room.
         if connection.out and self._watched != WRITES:
             self._send(connection)
         if connection.ended:
@@ -115,6 +116,7 @@ class SocketPump:
         """Send as much as the socket takes. Notify the connection when previously unsent output is sent."""
         out = connection.out
         try:
+            # Most output has no file slice. To look at each part costs more than the exception for those that have one.
             data = b"".join(out) if len(out) > 1 else out[0]  # type: ignore[arg-type]
             sent = self._send_bytes(data)  # type: ignore[arg-type]
         except TypeError:  # a file slice is not a buffer
@@ -145,6 +147,7 @@ class SocketPump:
             run = next((i for i, part in enumerate(out) if isinstance(part, FileSlice)), len(out))
             if run:
                 data = b"".join(out[:run])  # type: ignore[arg-type]
+                # The bytes before a slice wait for it, so that a small response leaves in one packet.
                 sent = self._send_bytes(data, MSG_MORE if run < len(out) else 0)
                 out[:run] = [] if sent == len(data) else [memoryview(data)[sent:]]
                 if sent < len(data):
@@ -164,6 +167,7 @@ class SocketPump:
             if error.errno != errno.EBUSY:  # on macOS and the BSDs, a busy file is tried again in the next pass
                 raise
             return False
+        # sendfile returns 0 at the end of a file: the segment was truncated, and the promised bytes do not exist.
         if not sent:
             raise OSError(errno.EIO, f"{part.size} bytes at {part.offset} of a log segment are missing")
         if sent == part.size:

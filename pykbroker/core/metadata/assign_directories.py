@@ -96,6 +96,7 @@ def move(
         directories={broker_id: directory},
         lost=broker_id if anew and broker_id in partition.elr else None,
     )
+    # The new leader epoch fences late fetches of the lost replica: see 3 of `core/replication/repair`.
     if record is not None and directory == LOST and record.leader == NO_LEADER_CHANGE and partition.leader != NO_LEADER:
         record.leader = partition.leader
     return record

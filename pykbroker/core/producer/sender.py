@@ -169,6 +169,7 @@ class Sender:
             self._sequencer.answered(batch, code)
         if batch.outcome is not None:
             self._complete_late(batch, answer, code)
+        # A duplicate is in the log, though the broker no longer remembers at which offset.
         elif code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._succeed(batch, answer, code)
         elif code is ErrorCode.MESSAGE_TOO_LARGE and self._may_split(batch):

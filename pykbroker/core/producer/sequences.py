@@ -95,6 +95,7 @@ class PartitionSequences:
         if batch.state[:2] == self.identity:
             self.is_known = True
             last = (batch.state.base_sequence + batch.count - 1) & SEQUENCE_MASK
+            # After a change of the leader, answers may come on two connections, and not in the order of their batches.
             if (last - self.last_written) & SEQUENCE_MASK < HALF_OF_SEQUENCES:
                 self.last_written = last
         if base_offset != NO_OFFSET:
@@ -169,10 +170,12 @@ class Sequences:
             return False
         partition, is_bumping = self._of(batch.partition), batch.partition in self._bumping
         if batch.state.base_sequence >= 0:
+            # This batch is sent again: see 2, and 4 for a partition that waits for an epoch.
             is_first = not partition.in_flight or partition.in_flight[0] is batch
             return is_first and (not is_bumping or partition.may_be_written)
         if is_bumping or len(partition.in_flight) >= IN_FLIGHT_BATCHES_MAX:
             return False
+        # The first batch of a partition is alone in flight: see 2.
         is_alone = not partition.in_flight and not partition.on_wire
         return partition.unresolved is None and (
             is_alone or (partition.is_known and partition.identity == self.identity)

@@ -70,6 +70,7 @@ class Repairs:
         reported: dict[TopicIdPartition, bytes] = {}
         unreportable: set[Partition] = set()
         for partition in self._all():
+            # New metadata must not change the role of the partition between the decision and its effect.
             async with self._replicas.changing:
                 placed = placed_here(self._replicas, partition)
                 if placed is None or partition.repair is None:
@@ -115,6 +116,7 @@ class Repairs:
                         logger.warning(
                             "%s: reporting its log as lost, so that the replica leaves the ISR", partition.key
                         )
+                # The new log is still fetched, since only a complete one may return to the ISR.
                 if repair.is_fetched:
                     await self._replicas.follow(partition, placed)
             case RepairStep.BEGIN:
@@ -161,6 +163,7 @@ class Repairs:
     def _is_complete(self, partition: Partition, repair: Repair) -> bool:
         fetchers = self._replicas.fetchers
         if repair.since is None:
+            # Only a fetch from now on has found the replica in the committed ISR: see 5 of `core/replication/repair`.
             repair.since = fetchers.newest
             return False
         return fetchers.is_level(partition, repair.since)
@@ -176,6 +179,7 @@ class Repairs:
         except ApiError as refusal:
             logger.warning("%s: the new log cannot be flushed: %s", partition.key, refusal)
             return
+        # The new log may have been found damaged during the flush.
         if partition.repair is repair and log is partition.log:
             for directory in self._directories:
                 if directory.failed is None:

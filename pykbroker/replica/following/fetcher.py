@@ -164,6 +164,7 @@ class ReplicaFetcher:
             response = await self._ask(request)
         except (OSError, Disconnected) as error:
             self._log_failure(error)
+            # The leader may have handled the request, so that the epoch of its session is unknown.
             self._plan.failed()
             self._link.close()
             await trio.sleep(self._backoff_ms(self._broken) / MS_PER_S)
@@ -254,6 +255,7 @@ class ReplicaFetcher:
             answer.asked, followed.position, data, state.epochs, state.log_start_offset, state.log_end_offset
         )
         if isinstance(decision, Store):
+            # Without the pause after an error, the same bytes would be fetched again and again.
             if data.records and not decision.records:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch of its leader epoch")
             if decision.restart is not None and not await self._begin_inside(followed, decision.restart):

@@ -128,6 +128,7 @@ class Fetchers:
 
     def _slot(self, followed: Followed) -> FetcherSlot:
         topic_id, index = followed.key
+        # The index spreads the partitions of one topic, and the id spreads topics with one partition.
         return FetcherSlot(followed.leader, (int.from_bytes(topic_id[-4:], "big") + index) % self._settings.slots)
 
     def _assign(self, followed: Followed) -> None:

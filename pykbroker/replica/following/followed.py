@@ -96,7 +96,9 @@ class Followed:
             partition.unwritable.is_level = True
         self.leader_high_watermark = fetched.high_watermark
         self.lag = max(0, fetched.high_watermark - end)
+        # A response of limited size may end below the leader's high watermark.
         partition.raise_high_watermark(min(fetched.high_watermark, end))
+        # The log start never exceeds the high watermark, which may be behind the leader's.
         start = min(fetched.log_start_offset, partition.high_watermark)
         if start > log.state.log_start_offset:
             log.delete_records(start)
@@ -119,6 +121,7 @@ class Followed:
         its recovery point is lowered first.
         """
         async with self._changing:
+            # The leader epoch may have ended while another truncation held the lock.
             if self.position is None:
                 return
             with trio.CancelScope(shield=True):

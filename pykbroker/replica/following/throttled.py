@@ -57,6 +57,7 @@ class ThrottledFollowed:
             if not quota.holds_back(followed.partition.key, now_ms):
                 del self._left_out[key]
                 if followed.position is not None:
+                    # It is as old as the pause, and must not count as a sign that the log is level.
                     followed.leader_high_watermark = None
                     plan.add(key, followed)
 

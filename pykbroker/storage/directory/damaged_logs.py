@@ -90,10 +90,12 @@ class DamagedLogs:
         if not self._disk.exists(name):
             return
         note = DamageNote(key.topic, key.partition, high_watermark, is_last)
+        # Before the rename: after a crash in between, the next start must not open this log.
         await replace_durably(self._disk, f"{name}/{DAMAGED}", msgspec.json.encode(note))
         away = await self._directories.rename(key, STRAY)
         self._aside[away] = note
         await self._disk.sync_directory("")
+        # After the rename: as long as the log has its name, these offsets tell what it must have.
         await self._checkpoints.erase([key])
         self._offline.discard(key)
         logger.warning("%s: the damaged log is kept as %s/%s until it is fetched anew", key, self._disk.path, away)
@@ -120,6 +122,7 @@ class DamagedLogs:
                     self._release(key, away, note, high_watermark)
                     del self._aside[away]
             await self._disk.sync_directory("")
+            # The mark goes last: with it, a start does not take the new log for complete.
             if self.is_anew(key):
                 self._disk.remove(f"{directory_name(key)}/{ANEW}")
                 await self._disk.sync_directory(directory_name(key))

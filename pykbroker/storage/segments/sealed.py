@@ -81,6 +81,7 @@ class SealedSegment(Segment):
 
     def unload(self) -> None:
         """Close the file and drop the indexes. The file stays open while a response is still being sent from it."""
+        # Until the next flush, no file has the indexes.
         if self.is_loaded and not self.unwritten:
             self.is_loaded = False
             self._opening.loaded.lend(self.file)

@@ -129,6 +129,8 @@ class TransactionManager:
         """
         self.check_send()
         if self._status.is_version_2:
+            # The leader adds its partition to the transaction with the first batch, without a request of the client
+            # (KIP-890).
             self.sequences.added.add(partition)
             self._status.is_started = True
         elif partition not in self.sequences.added:
@@ -154,6 +156,7 @@ class TransactionManager:
         commit = TxnOffsetCommitCall(result, self.transactional_id, identity, member, offsets)
         if self._status.is_version_2:
             self._status.is_started = True
+            # TxnOffsetCommit adds the group to the transaction by itself (KIP-890).
             self.requests.add(commit)
         else:
             commit.version_max = VERSION_1_MAX

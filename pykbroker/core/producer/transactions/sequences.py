@@ -76,6 +76,7 @@ class TransactionalSequences(Sequences):
             return True
         if partition.last_offset >= answer.log_start_offset:
             return False
+        # The broker has forgotten the producer together with its records, and accepts sequence 0 in the same epoch.
         self._renumbered.update(partition.in_flight)
         partition.restart(self.identity)
         return True
