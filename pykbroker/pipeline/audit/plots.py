@@ -112,12 +112,13 @@ def _chart(kind: Any, width: int, ticks: Sequence[tuple[float, str]], value_form
 
 
 def _drawing(chart: Any, title: str, classes: str = "") -> Drawing:
-    """Draw a chart. Its styles, scripts and comments, one of which has the date, are left out."""
+    """Draw a chart. Its styles, scripts, tips of labels, and comments, one of which has the date, are left out."""
     etree.to_etree()  # pygal takes lxml if it is installed, which writes other text
     graph = chart.render_tree().find("g")
     for parent in list(graph.iter()):
         for child in list(parent):
-            if child.tag == "desc" or "overlay" in child.get("class", ""):
+            is_tip_of_label = child.tag == "title" and parent.get("class") == "guides"  # such as the number of a slot
+            if child.tag == "desc" or is_tip_of_label or "overlay" in child.get("class", ""):
                 parent.remove(child)
         for name in ("x", "y", "width", "height"):
             if name in parent.attrib:

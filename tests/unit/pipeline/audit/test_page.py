@@ -148,6 +148,7 @@ def test_any_numbers_make_a_page(count: int, low_ms: int | None) -> None:
     checked(findings(side("topic", found), side("archive", found)))
 
 
-def test_the_axis_of_values_has_whole_numbers() -> None:
+def test_the_axis_of_values_has_whole_numbers_and_no_label_has_a_tip() -> None:
     content = plots.rates([("topic", [TimeSlot(0, 1000, 2, 2)])]).content
     assert re.findall(r'<text x="-5.0"[^>]*>([^<]+)<', content) == ["0", "1", "2"]
+    assert re.findall("<title>(.*?)</title>", content) == ["from 1970-01-01 00:00:00: topic 2 records, 2 B"]
