@@ -236,11 +236,12 @@ class Supervisor:
 
     async def _stop_at_signal(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
-            if self._stopping.is_set():
+            name, is_impatient = signal.Signals(number).name, self._stopping.is_set()
+            logger.info("%s: %s.", name, "killing the brokers that have not stopped" if is_impatient else "stopping")
+            self._stopping.set()
+            if is_impatient:
                 for node in self._nodes:
                     node.kill()
-            logger.info("%s: stopping.", signal.Signals(number).name)
-            self._stopping.set()
 
     def _sentence(self) -> str:
         addresses = ", ".join(str(node.address) for node in self._nodes)

@@ -1,14 +1,17 @@
-"""Options of `pykbroker cluster` that are refused before a broker starts."""
+"""`pykbroker cluster` without brokers: options that are refused, warnings and signals."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from pykbroker.cli.cluster.member import TEMPORARY
 from pykbroker.cli.cluster.plan import ClusterPlan
-from pykbroker.cli.cluster.run import warn_left_out
+from pykbroker.cli.cluster.run import Supervisor, warn_left_out
 from pykbroker.cli.main import pykbroker
 from pykbroker.core.address import Address
 from pykbroker.core.config.of_each_broker import OF_EACH_BROKER
@@ -57,3 +60,27 @@ def test_the_data_of_brokers_that_are_not_started_is_named(tmp_path: Path, caplo
     assert first.startswith(f"{tmp_path} has data of broker 3, 4, which --brokers 2 does not start")
     assert second.startswith(f"{tmp_path} has data of broker 4, which --brokers 3 does not start")
     assert "Start with --brokers 4, or move their replicas first" in first
+
+
+async def test_the_second_signal_kills_the_brokers_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    plan = ClusterPlan(1, 1, Address("127.0.0.1", 9092))
+    supervisor = Supervisor(plan, str(tmp_path), TEMPORARY, restarts=True)
+    killed = []
+
+    class Running:
+        def kill(self) -> None:
+            killed.append(len(caplog.records))
+
+    async def signals() -> AsyncIterator[int]:
+        yield signal.SIGINT
+        assert not killed
+        yield signal.SIGTERM
+
+    supervisor._nodes = [Running()]  # type: ignore[list-item]
+    await supervisor._stop_at_signal(signals())
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["SIGINT: stopping.", "SIGTERM: killing the brokers that have not stopped."]
+    assert killed == [2]
