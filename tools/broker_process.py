@@ -99,7 +99,7 @@ class BrokerProcess:
         self.start()
 
     def output(self) -> str:
-        """Return the standard output and the log since the last start."""
+        """Return the standard output since the last start, and the log of all starts."""
         return self.stdout.read_text() + self.stderr.read_text()
 
     def _running(self) -> broker_process.BrokerProcess:

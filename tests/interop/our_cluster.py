@@ -50,10 +50,14 @@ class OurCluster:
         self._controller = f"{self._host(1)}:{peers.free_port()}"
         self.controller = self._controller if self._proxies is None else self._proxied(1, self._controller)
         self.nodes: dict[int, BrokerProcess] = {}
-        self.start(1)
-        others = [self._begin(node_id) for node_id in range(2, node_count + 1)]
-        for node in others:
-            node.wait_ready()
+        try:
+            self.start(1)
+            others = [self._begin(node_id) for node_id in range(2, node_count + 1)]
+            for node in others:
+                node.wait_ready()
+        except BaseException:
+            self.kill()  # no caller has the cluster yet
+            raise
 
     @property
     def bootstrap(self) -> str:
