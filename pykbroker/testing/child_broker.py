@@ -133,9 +133,10 @@ class ChildBroker:
 
     def _answer(self, seconds: float | None = None) -> Message:
         assert self._process is not None
-        answer = self._process.message(seconds)
+        answer, pid = self._process.message(seconds), self._process.pid
         if answer is None:
-            raise RuntimeError(f"the broker's process {self._process.pid} has ended; its stderr may say why")
+            self.kill()  # its end is near: a process closes its pipes first
+            raise RuntimeError(f"the broker's process {pid} has ended; its stderr may say why")
         return answer
 
 
