@@ -7,6 +7,6 @@
    counters that the system has of the process are read in a thread.
 4. `pykbroker.metrics.partitions.max` limits the number of series. Two metrics count the partitions and the committed
    offsets beyond the limit.
-5. A fact that Kafka's JMX exporter or kafka_exporter has under a name has that name, and no second one of our own.
+5. A metric that Kafka's JMX exporter or kafka_exporter also has gets their name, and no second one of our own.
 6. Failures of the console are logged, and never end the broker.
 """

@@ -1,7 +1,7 @@
 """The metrics that have names of our own, made from `BrokerStatistics` at each scrape.
 
-A fact that Kafka's JMX exporter or kafka_exporter has under a name has that name only. Times are seconds, sizes are
-bytes.
+A metric that Kafka's JMX exporter or kafka_exporter also has is not here: it has only their name. Times are seconds,
+and sizes are bytes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 1. Names, arguments, defaults and errors are those of kafka-python. Where kafka-python is installed, the errors here are
    subclasses of its errors, so that existing `except` clauses catch them.
-2. Each name of kafka-python's admin client says which command does its work, when it is used.
+2. The use of a name of kafka-python's admin client raises an error that names the command to use instead.
 3. Arguments for TLS, SASL, proxies and other parts that this client lacks are refused by their names.
 4. `tests/interop/drop_in_programs.py` has programs that run with kafka-python and with the drop-in. The pages of the
    producer and of the consumer list those whose outcome differs, with the reason.

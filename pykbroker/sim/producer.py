@@ -1,9 +1,9 @@
 """A producer without a timeout. It repeats unacknowledged batches as librdkafka does.
 
 After an error, it waits for the responses to all batches in flight, and then sends all that are not acknowledged again,
-in order. After OUT_OF_ORDER_SEQUENCE_NUMBER, which a broker may answer only if what is repeated was deleted, it also
-begins a new producer id, as Kafka gives one to an idempotent producer for a new epoch. What was written without an
-acknowledgement is then written twice.
+in order. A broker may answer OUT_OF_ORDER_SEQUENCE_NUMBER only if the repeated batch was deleted. The producer then
+also begins a new producer id, as Kafka gives one to an idempotent producer for a new epoch. Batches that were written
+without an acknowledgement are then written twice.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 1. One broker is fenced at a time, so that the effects of the first are seen before the next. The broker's record comes
    first, and its partitions follow in portions.
 2. Preferred leaders are elected every leader.imbalance.check.interval.seconds.
-3. Partitions without a leader are looked at after the start and every unclean.leader.election.interval.ms: an election
-   that was cut short is made up for, and an unclean one takes place where it is allowed.
+3. Partitions without a leader are looked at after the start and every unclean.leader.election.interval.ms: an
+   interrupted election is completed, and an unclean election takes place where it is allowed.
 4. No records are written while nothing happens. Kafka's controller writes a NoOpRecord every 500 ms, so that the lag of
    standby controllers can be measured; brokers do not need it, because every response to a fetch tells them that the
    leader is alive.

@@ -1,6 +1,6 @@
 """Notices to the controller about the connections of brokers. They have no response.
 
-`ControllerMachine.handle` takes them like requests, with the token None.
+`ControllerMachine.handle` takes notices like requests, with the token None.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@
 5. The memory of a batch is returned once the outcome of all its records is known.
 6. The rows of one call share batches of up to `large_batch_bytes`, each with memory of its own size. If a topic refuses
    a batch as too large, later batches for it have at most `batch.size`.
-7. An error that a signal handler raises in the midst of an append leaves the record whole or not appended at all, and
-   no memory taken. So what was left half done is undone (`_repair`) before the error is passed on.
+7. If a signal handler raises an error during an append, the record is appended completely or not at all, and no memory
+   stays taken: a half-done append is undone (`_repair`) before the error is passed on.
 """
 
 from __future__ import annotations

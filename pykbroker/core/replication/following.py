@@ -6,8 +6,8 @@
    last record: a second, late answer about a divergence would otherwise cut records that were fetched since.
 3. The leader's log may start inside a batch, after DeleteRecords. A follower that begins there gets the whole batch:
    its log begins at the batch's base offset, and keeps the log start offset (KAFKA-6975).
-4. A leader may cut the records at a size limit: an incomplete last batch is dropped. Batches of an epoch above the
-   asked leader epoch are dropped with all that follow.
+4. A leader may cut the records at a size limit: an incomplete last batch is dropped. A batch of an epoch above the
+   requested leader epoch is dropped, and so are all batches after it.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 1. A replica in the ISR that has written nothing for `UNWRITABLE_MS_MAX` is reported as lost (KIP-858). The controller
    then moves the leadership, and takes the replica out of the ISR, so that acks=all does not wait for it.
-2. A leader leaves only if another member of the ISR has all its records and may be elected. A follower refuses
-   only records that its leader has. Leader and followers whose disks are full at once therefore do not all leave.
+2. A leader leaves only if another member of the ISR has all its records and may be elected. A follower refuses only
+   records that its leader has. Leader and followers whose disks are full at once therefore do not all leave.
 3. The log is intact. The replica follows its new leader from its log end offset on, and is not fetched anew.
 4. Its real directory is reported once it has written again. A follower that lacks nothing has nothing to write, though
    the leader may need it in the ISR before it takes records (`min.insync.replicas`). Its log directory is probed.
-   A response without records of the replica says so only if it had room for them, and if the log of the replica reaches
-   the high watermark: the records of other partitions, or a quota of the leader, may have left them out.
-5. The directory of a replica is also reported if nobody leads: its records can be read at least.
+   A response without records of the replica proves that it lacks nothing only if the response had room for them and
+   the log of the replica reaches the high watermark: records of other partitions, or a quota, may have displaced them.
+5. The directory of a replica is also reported if the partition has no leader, so that its records can at least be read.
 """
 
 from __future__ import annotations

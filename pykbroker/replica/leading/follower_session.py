@@ -1,9 +1,12 @@
 """The fetch session of one follower, with the partitions that it must look at.
 
-An incremental fetch of a follower costs time only for its changed partitions (KIP-227). A partition is due if the
-request names it, if records were appended, if its high watermark or its ISR has changed, while the follower is not in
-the ISR, which it may join with a fetch, or if the last response had no room for all its records or had an error for it.
-All other partitions would have nothing to say.
+An incremental fetch of a follower costs time only for its due partitions (KIP-227). A partition is due
+
+- if the request names it, if records were appended, or if its high watermark or its ISR has changed;
+- while the follower is not in its ISR, which the follower may join with a fetch;
+- if the last response had an error for it, or no room for all its records.
+
+The response leaves out all other partitions.
 
 A partition is throttled while the leader's quota is exceeded and the follower is not in the ISR (KIP-73). It stays due,
 and responses have none of its records. Its appends do not wake the follower.

@@ -1,6 +1,7 @@
 """The watch over a running cluster: it compares the images and the replicas of all brokers several times a second.
 
-It knows no decision of a broker. Each check is a promise of Kafka about the states of several brokers at one time.
+The watch does not know how a broker decides. Each check is a promise of Kafka about the states of several brokers at
+one time.
 """
 
 from __future__ import annotations

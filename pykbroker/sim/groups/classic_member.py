@@ -1,6 +1,6 @@
 """A member of a classic group.
 
-It joins, computes the assignment if it is the leader, syncs, and joins again when a rebalance begins.
+The member joins, computes the assignment if it is the leader, syncs, and joins again when a rebalance begins.
 """
 
 from __future__ import annotations

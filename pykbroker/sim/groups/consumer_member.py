@@ -1,6 +1,6 @@
 """A member of a consumer group (KIP-848).
 
-Its heartbeats report the owned partitions, and the responses have the assigned partitions.
+The member's heartbeats report the owned partitions, and the responses have the assigned partitions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A writer of random transactions.
 
-It commits most of them, abandons some, and shares its transactional id with another writer.
+The writer commits most transactions, abandons some, and shares its transactional id with another writer.
 """
 
 from __future__ import annotations
