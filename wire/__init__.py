@@ -1,7 +1,8 @@
 """The Kafka protocol as data: the encoding of every message, in both directions and in every version.
 
 1. A message is declared once, as a class for all versions (`declare`). The codec of one version is compiled from the
-   declaration on first use (`compile`). No other code depends on the layout of a message.
+   declaration on first use (`compile`). Only headers, markers, producer snapshots and runs of committed offsets are
+   also decoded by hand.
 2. A decoder checks every length against the bytes that are left, and limits the number of array elements in a message.
    It raises only DecodeError. An encoder raises EncodeError for an invalid value, which is a bug of the caller.
 3. Unknown tagged fields of requests and responses are skipped. Messages in a log (`stored`) keep them and write them

@@ -1,4 +1,4 @@
-"""The composition root: it builds the parts of a broker on a `World`, joins them, and owns the only nursery.
+"""The composition root: it builds the parts of a broker on a `World`, joins them, and runs their tasks.
 
 1. A start binds the listeners first, so that a port in use is reported before a file changes. It then opens
    directories, metadata log, controller and partitions, and registers the broker. Clients can connect last.
