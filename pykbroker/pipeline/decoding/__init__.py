@@ -2,6 +2,6 @@
 
 1. The columns are those of a reader schema, which is an Avro schema for both formats.
 2. A decoder takes bytes and returns a record, or raises BadRecord. It knows neither Spark nor topics.
-3. A trouble that the record is not to blame for, such as a registry that does not answer, is a PipelineError: it stops
-   the job, and no record is rejected because of it.
+3. An error that the record has not caused, such as a registry that does not answer, is a PipelineError. It stops the
+   job, and no record is rejected because of it.
 """
