@@ -159,6 +159,7 @@ class Batches:
     def _record(self, batch: Batch, record: Record) -> CoordinatorRecord | None:
         try:
             key = decode_key(self._catalogue, record.key or b"")
+        # A newer version has written the record, before a downgrade (KIP-915).
         except UnknownRecordType:
             return None
         if record.value is None:

@@ -73,6 +73,7 @@ class Driver:
 
         `quorum` are the records about the voters that the log lacks (KIP-853).
         """
+        # Recovery may have accepted records that are only in the page cache, and the new epoch builds on them.
         await self._journal.flush()
         await self.note_synced(self._journal.log_end_offset)
         voters = [LeaderChangeMessageVoter(voter_id=self._state.leader_id)]

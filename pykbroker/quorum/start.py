@@ -81,6 +81,7 @@ async def start_controller(
     # Brokers apply no record of a metadata transaction, nor a later one, before its end (KIP-868).
     if machine.in_transaction:
         _write(driver, [AbortTransactionRecord(reason="the controller that began it is gone")], wall_ms())
+    # The log is new, or a crash at the first start came before these records were durable.
     if METADATA_FEATURE not in machine.features:
         _write(driver, bootstrap_records(formatted, settings.min_insync_replicas), wall_ms())
     await driver.commit()
@@ -142,6 +143,7 @@ async def _next_state(disk: Disk, settings: ControllerSettings, found: Recovered
     return msgspec.structs.replace(
         state,
         leader_id=settings.node_id,
+        # The operator may have removed a damaged file (`read_state`), and no epoch may begin twice.
         leader_epoch=max(state.leader_epoch, found.epoch) + 1,
         voters=(settings.node_id,),
         cluster_id=settings.cluster_id,

@@ -61,4 +61,5 @@ class Slot:
         if response is not NO_RESPONSE:
             self.route.frame(self.correlation_id, response, self.parts)
         self.kept_bytes = sum(len(part) for part in self.parts if not isinstance(part, FileSlice))
+        # The reply may wait for earlier ones, and the request with its buffers need not.
         self.request, self.done = None, True

@@ -214,6 +214,7 @@ class SystemNet:
             await trio.lowlevel.wait_readable(descriptor)
             begun = perf_counter_ns()
             for fd, _ in poll.ready():
+                # A socket that was served before in this pass may have closed this one.
                 pump = pumps.get(fd)
                 if pump is not None:
                     pump.turn()

@@ -58,6 +58,7 @@ class Turns:
         """Run the work to its end and return its result. Other tasks run after each time slice."""
         result: Any = Unfinished.UNFINISHED
         while result is Unfinished.UNFINISHED:
+            # The lock is passed on in the order of its waiters, so that long requests advance by one time slice each.
             async with self._turn:
                 result = advance(steps, self.ticks)
         return result

@@ -108,6 +108,7 @@ def _change(context: ControllerContext, resource: R, change: Callable[[Mapping[s
     return [
         ConfigRecord(resource_type=key[0], resource_name=key[1], name=name, value=value)
         for name, value in changes.items()
+        # A record makes brokers of Kafka reload a key store, even if its path is the same (KAFKA-14136).
         if key[0] == ConfigResource.BROKER or value != old.get(name)
     ]
 

@@ -80,6 +80,7 @@ class ImageDraft:
         self.collisions.pop(collision_key(topic.name) or "", None)
         self.configs.rows().pop((TOPIC_RESOURCE, topic.name), None)
         self._topics_changed.discard(topic_id)
+        # No subscriber knows a topic that was created since the last image.
         if topic_id in self._frozen.topics.by_id:
             self._topics_deleted.append(self._frozen.topics.by_id[topic_id])
 
@@ -95,6 +96,7 @@ class ImageDraft:
     def _partitions(self, topic_id: bytes) -> dict[int, PartitionImage]:
         """Return the topic's partitions, which the caller may change until the next `freeze`."""
         topic = self.topics[topic_id]
+        # The last image has this topic, so that the first change after it needs a copy.
         if topic_id not in self._topics_changed:
             self._topics_changed.add(topic_id)
             topic = TopicImage(topic.name, topic_id, dict(topic.partitions))

@@ -260,6 +260,7 @@ class Log:
         self.delete_records(min(log.log_start_offset, self.log_end_offset))
         self.state.log_start_offset = log.log_start_offset  # which may be inside the batch to be appended next
         self.state.producers = log.producers
+        # From the copied batches, a start could not find the producers whose records are deleted.
         self.state.take_snapshot()
         for epoch, start_offset in log.epochs.entries[-1:]:
             self.flusher.begin_epoch(epoch, start_offset)

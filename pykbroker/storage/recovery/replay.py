@@ -58,6 +58,7 @@ def _end_transaction(producers: Producers, batch: Batch, transaction_version: in
     """
     for record in records(batch, MARKER_BYTES_MAX):
         try:
+            # A record without a key gets the type -1, which is no marker.
             _, kind = MARKER_KEY.unpack_from(record.key or b"\0\0\xff\xff")
             if kind not in (ABORT, COMMIT) or record.value is None:
                 continue

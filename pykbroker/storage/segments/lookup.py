@@ -80,6 +80,7 @@ def aborted_within(
         for one in segment.aborted:
             if one.last_offset >= offset and one.first_offset < upper:
                 found.append(one)
+            # All transactions with later markers begin at this offset or above.
             if one.last_stable_offset >= upper:
                 return found
     return found

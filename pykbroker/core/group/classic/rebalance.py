@@ -164,6 +164,7 @@ def session_due(shard: Shard, due: Due, step: Step) -> None:
             return
     else:
         return
+    # The rebalance may have waited for this member alone.
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.all_joined:
         complete_join(shard, group, step)
 

@@ -64,6 +64,7 @@ class CoordinatorRequests:
     def next_check_ms(self, *, has_incomplete: bool) -> float:
         """Return the time at which the next request is due, -inf for now, or inf if none can be sent."""
         first = None if self._in_flight is not None else self._first()
+        # A batch that arrives after EndTxn is no part of the transaction.
         if first is None or (has_incomplete and isinstance(first, EndTxnCall)):
             return math.inf
         return first.due_ms
@@ -194,6 +195,7 @@ class CoordinatorRequests:
         call.complete()
 
     def _transaction_ended(self, call: EndTxnCall, response: EndTxnResponse) -> None:
+        # From transaction version 2 on, EndTxn bumps the epoch (KIP-890).
         if response.producer_id >= 0:
             self._sequences.set_identity(ProducerIdentity(response.producer_id, response.producer_epoch))
         self._end(call)
