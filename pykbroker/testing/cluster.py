@@ -221,15 +221,21 @@ class RunningCluster:
             member.kill()
 
     def _start(self, members: Mapping[int, ChildBroker]) -> None:
-        """Start brokers: the controller first, and all others at once."""
+        """Start brokers: the controller first, and all others at once. If one fails, kill those that do not serve."""
         controller = self._members[CONTROLLER]
-        if CONTROLLER in members:
-            controller.start(self._options.of(CONTROLLER, None))
         others = {broker: member for broker, member in members.items() if broker != CONTROLLER}
-        for broker, member in others.items():
-            member.begin(self._options.of(broker, str(controller.controller)))
-        for member in others.values():
-            member.started()
+        try:
+            if CONTROLLER in members:
+                controller.start(self._options.of(CONTROLLER, None))
+            for broker, member in others.items():
+                member.begin(self._options.of(broker, str(controller.controller)))
+            for member in others.values():
+                member.started()
+        except BaseException:
+            for member in members.values():
+                if not member.runs:
+                    member.kill()  # its answer would be taken for that to a later order
+            raise
 
     async def _create(self, admin: Admin) -> None:
         for name, partitions in self._options.shared.topics.items():

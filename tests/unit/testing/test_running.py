@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,15 +22,17 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.processes.broker_process import BrokerProcess
-from pykbroker.processes.messages import Announcement
-from pykbroker.testing import broker_thread, child_broker, running_broker, running_cluster
+from pykbroker.processes.messages import Announcement, StartRefused, Stopped
+from pykbroker.testing import RunningCluster, broker_thread, child_broker, running_broker, running_cluster
 from pykbroker.testing.broker_thread import BrokerThread
 from pykbroker.testing.child_broker import ChildBroker
+from pykbroker.testing.cluster_options import checked_cluster_options
 from pykbroker.testing.options import BrokerOptions
 from pykbroker.world.world import World
 from wire.sentinels import BROKER_DEFAULT
 
 ANNOUNCED = msgspec.json.encode(Announcement(Address("127.0.0.1", 9), "c", {}, None)) + b"\n"
+STOPPED, REFUSED = (msgspec.json.encode(each) + b"\n" for each in (Stopped(), StartRefused("no")))
 SERVING_CHILD = f"import os, sys\nos.write(int(sys.argv[-1]), {ANNOUNCED!r})\nsys.stdin.read()\n"
 """A program that announces a broker, and obeys no order."""
 
@@ -211,6 +214,39 @@ def test_a_child_process_that_dies_is_replaced_by_the_next_start(
     broker.stop()
     assert not broker.has_died
     broker.close()
+
+
+OBEDIENT_CHILD = f"""
+import json, os, sys
+place, pipe, serves = sys.argv[1], int(sys.argv[-1]), False
+for line in sys.stdin:
+    order = json.loads(line)
+    if "start" not in order:
+        serves, answer = False, {STOPPED!r}
+    elif serves or os.path.exists(place + "/refuse"):
+        answer = {REFUSED!r}
+    else:
+        serves, answer = True, {ANNOUNCED!r}
+    os.write(pipe, answer)
+"""
+"""A program that obeys orders as a broker does. It refuses a second start, and each one if its directory says so."""
+
+
+def test_a_cluster_of_which_a_broker_does_not_start_can_be_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "obedient_child.py").write_text(OBEDIENT_CHILD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(child_broker, "PROGRAM", "obedient_child")
+    refuse = tmp_path / "2" / "refuse"
+    refuse.parent.mkdir()
+    refuse.touch()
+    with closing(RunningCluster(checked_cluster_options(3, None, (), None, None, 30, {}), str(tmp_path))) as cluster:
+        with pytest.raises(StartError, match="no"):
+            cluster.start()
+        refuse.unlink()
+        for _ in range(2):
+            cluster.restart()
 
 
 def test_a_child_process_that_does_not_stop_is_killed_and_restarts(
