@@ -15,7 +15,7 @@ from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.kafka.errors import KafkaTimeoutError, as_kafka
 from pykbroker.kafka.structs import KafkaRecordMetadata
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RowsFailed
-from pykbroker.producer.threaded import ThreadedProducer, left_s
+from pykbroker.producer.threaded import ThreadedProducer
 from pykbroker.world.background import Future
 from pykbroker.world.latch import Latch
 
@@ -211,7 +211,8 @@ class FutureColumns(KafkaFuture):
 
     def _wait(self, timeout: float | None) -> bool:
         deadline = inf if timeout is None else time.monotonic() + timeout
-        return all(self._producer.wait_settled(batch, left_s(deadline)) for batch, _, _ in self._delivery.parts)
+        wait = self._producer.wait_settled
+        return all(wait(batch, deadline - time.monotonic()) for batch, _, _ in self._delivery.parts)
 
     def _when_done(self, callback: Callable[[], None]) -> None:
         self._call_after(iter([batch for batch, _, _ in self._delivery.parts]), callback)

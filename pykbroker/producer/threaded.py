@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -104,7 +103,7 @@ class ThreadedProducer:
                 raise BufferExhausted("buffer_memory is full, and a callback of the producer must not wait for it")
             served = Latch()
             self.front.stand_in_line(wait.ticket, served.set)
-            served.wait(min(wait.timeout_s, threading.TIMEOUT_MAX))
+            served.wait(wait.timeout_s)
             if wait.ticket.is_closed:
                 self.loop.check()  # a crash has another error than `close`
         elif isinstance(wait, TopicWait):
@@ -184,9 +183,8 @@ class ThreadedProducer:
     def flush(self, timeout_s: float | None = None) -> bool:
         """Send all records at once, and wait for their outcomes. Return False after the time-out."""
         self.loop.check()
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        batches = self.shell.flush()
-        return all(self.wait_settled(batch, None if deadline is None else left_s(deadline)) for batch in batches)
+        deadline = inf if timeout_s is None else time.monotonic() + timeout_s
+        return all(self.wait_settled(batch, deadline - time.monotonic()) for batch in self.shell.flush())
 
     def partitions_for(self, topic: str) -> list[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
@@ -260,8 +258,3 @@ class ThreadedProducer:
         """Raise ProducerClosed after `close`."""
         if self._is_closed:
             raise ProducerClosed("the producer is closed")
-
-
-def left_s(deadline: float) -> float:
-    """Return the seconds until a deadline, from 0 to the longest wait that `threading` permits (292 years)."""
-    return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
