@@ -158,10 +158,9 @@ def _append_group(
 
 
 def _leave_surely(front: Front, ticket: MemoryTicket | None) -> None:
-    """Return the memory of a ticket, also if a second signal interrupts that."""
-    while True:
-        try:
-            front.leave_line(ticket)
-        except (KeyboardInterrupt, SystemExit):  # the first one is raised
-            continue
-        return
+    """Return the memory of a ticket, also if a signal interrupts that. Raise the interrupt afterwards."""
+    try:
+        front.leave_line(ticket)
+    except (KeyboardInterrupt, SystemExit):
+        _leave_surely(front, ticket)
+        raise
