@@ -1,8 +1,8 @@
 """An outgoing connection without I/O.
 
-It encodes requests into bytes to send, and decodes received bytes into responses. A connection ends when the broker or
-the caller closes it, or when received bytes are no valid response. Its pending requests then fail, and none is sent
-again.
+The connection encodes requests into bytes to send, and decodes received bytes into responses. A connection ends when
+the broker or the caller closes it, or when received bytes are no valid response. Its pending requests then fail, and
+none is sent again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The bytes of a file that are probably in the page cache, for systems on which no read refuses to wait for the disk.
 
-Such a system does not say what its page cache has. Bytes that this process has appended or read a short time ago are
+These systems do not say what their page cache has. Bytes that this process has appended or read a short time ago are
 read on the event loop, and all others in a thread.
 """
 

@@ -1,6 +1,6 @@
 """The program of a worker's process. It constructs the state machine of the given class, and replies to messages.
 
-It ends without an error when its pipes are closed, since its parent has then ended.
+The program ends without an error when its pipes are closed, since its parent has then ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records without keys and headers that have one timestamp, as producers write them, decoded as a column of values.
 
-Such records are encoded in one way only. So the values are cut out at the places where they should be, and are right if
-their encoding is equal to the bytes. That takes a third of the time that reading each field takes.
+Records of this kind have only one encoding. The values are therefore cut out at the places where they should be, and
+are right if their encoding is equal to the bytes. That takes a third of the time that reading each field takes.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,7 @@
 """Payloads of classic consumer groups inside JoinGroup and SyncGroup.
 
-They are limited like requests, as clients write them. ConsumerProtocolSubscription has versions 0-3, never flexible:
+The payloads are limited like requests, because clients write them. ConsumerProtocolSubscription has versions 0-3, never
+flexible:
 - Version 1 adds `owned_partitions`.
 - Version 2 adds `generation_id`.
 - Version 3 adds `rack_id`.

@@ -4,7 +4,7 @@
    and `Compact` for each piece. A piece is a byte string that begins with a batch and may end within one. Only its
    whole batches are read.
 2. The number of keys is bounded. When the bound is reached, the round ends with the current batch.
-3. It runs in another process.
+3. The state machine runs in another process than the broker.
 """
 
 from __future__ import annotations

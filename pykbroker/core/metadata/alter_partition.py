@@ -6,7 +6,8 @@
 3. A new member of the ISR must be active, and registered with the broker epoch that the leader saw when the member had
    caught up. After an unclean restart its log may be shorter. Its log directory must be online, which Kafka does not
    check: the leader may fail at once, and a replica in a directory that is not online could not be elected.
-4. The change may complete a reassignment, which may elect another leader. It is made, and answered NEW_LEADER_ELECTED.
+4. The change may complete a reassignment, which may elect another leader. The change is then made,
+   and the response is NEW_LEADER_ELECTED.
 """
 
 from __future__ import annotations

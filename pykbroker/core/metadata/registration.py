@@ -3,8 +3,8 @@
 1. A broker is registered as fenced, with an epoch that is the offset of its registration. A heartbeat unfences it.
 2. A registration of the same incarnation amends the earlier one, and keeps its epoch and state.
 3. A registration that names the previous epoch of the broker proves a clean shutdown. Without it, the broker may have
-   lost acknowledged records, and leaves every ISR and ELR first. After a clean shutdown, only replicas in a directory
-   that the broker no longer has leave them, such as a directory on a disk that was replaced.
+   lost acknowledged records, and leaves every ISR and ELR first. After a clean shutdown, a replica leaves
+   them only if the broker no longer has its directory, for example because the disk was replaced.
 4. The controller's own broker runs in the same process, so any earlier incarnation of it has ended, and no other
    process may have its id. Its supported features were checked when it started.
 """

@@ -5,10 +5,11 @@
 2. A leader leaves only if another member of the ISR has all its records and may be elected. A follower refuses only
    records that its leader has. Leader and followers whose disks are full at once therefore do not all leave.
 3. The log is intact. The replica follows its new leader from its log end offset on, and is not fetched anew.
-4. Its real directory is reported once it has written again. A follower that lacks nothing has nothing to write, though
-   the leader may need it in the ISR before it takes records (`min.insync.replicas`). Its log directory is probed.
-   A response without records of the replica proves that it lacks nothing only if the response had room for them and
-   the log of the replica reaches the high watermark: records of other partitions, or a quota, may have displaced them.
+4. The replica's real directory is reported once the replica has written again. A follower that lacks nothing has
+   nothing to write, though the leader may need it in the ISR before it takes records (`min.insync.replicas`). Its log
+   directory is probed. A response without records of the replica proves that it lacks nothing only if the response had
+   room for them and the log of the replica reaches the high watermark: records of other partitions, or a quota, may
+   have displaced them.
 5. The directory of a replica is also reported if the partition has no leader, so that its records can at least be read.
 """
 

@@ -3,7 +3,7 @@
 1. The files of a batch are written to a directory of the run inside the archive, which readers of the bare directory
    skip. They are durable before the commit begins.
 2. The commit appears under the name of a pending one, in one step. From then on the batch counts as written.
-3. Its files are renamed into the archive. After a crash the next run completes that.
+3. The files of the batch are renamed into the archive. After a crash the next run completes that.
 4. The commit gets its final name.
 5. Commits of many batches are folded into one summary. A commit that the summary contains is ignored, and deleted.
 

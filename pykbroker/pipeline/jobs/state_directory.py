@@ -1,7 +1,7 @@
 """A directory of Parquet files that a job replaces in one step. Readers see the old state or the new one.
 
 1. The new state is written beside the target, and made durable there.
-2. It is exchanged with the target, or renamed to it if there is no target yet.
+2. The new state is exchanged with the target, or renamed to the target if there is none yet.
 3. The old state, which lies beside the target now, is deleted.
 
 A crash before the second step leaves the old state, and a crash after it the new one. The next run deletes what an

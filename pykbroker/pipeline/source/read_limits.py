@@ -1,6 +1,7 @@
 """The limits of a micro-batch: `maxOffsetsPerTrigger`, `minOffsetsPerTrigger` and `maxTriggerDelay`.
 
-They work as in Spark's Kafka connector. They need Spark 4.2, in which a Python data source may limit a micro-batch.
+The limits work as in Spark's Kafka connector. They need Spark 4.2, in which a Python data source may limit a
+micro-batch.
 """
 
 from __future__ import annotations
