@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -93,7 +94,9 @@ def duration(text: str) -> float:
     try:
         seconds = float(number) * SECONDS[unit]
     except (ValueError, KeyError):
-        raise click.BadParameter(f"{text!r} is no duration, such as 500ms, 5s, 2m or 1h") from None
+        seconds = nan
+    if not isfinite(seconds):
+        raise click.BadParameter(f"{text!r} is no duration, such as 500ms, 5s, 2m or 1h")
     if seconds <= 0:
         raise click.BadParameter(f"{text!r} must be longer than nothing")
     return seconds

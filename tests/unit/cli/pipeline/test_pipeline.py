@@ -106,6 +106,8 @@ def test_verify_of_an_archive_alone_has_no_source_and_needs_no_jar(calls: Calls)
         (("--to", "/x", "--topics", " , "), "name at least one topic"),
         (("--to", "/x", "--topics", "a", "--every", "soon"), "'soon' is no duration, such as 500ms, 5s, 2m or 1h"),
         (("--to", "/x", "--topics", "a", "--every", "0s"), "must be longer than nothing"),
+        (("--to", "/x", "--topics", "a", "--every", "nan"), "'nan' is no duration, such as 500ms, 5s, 2m or 1h"),
+        (("--to", "/x", "--topics", "a", "--every", "infh"), "'infh' is no duration, such as 500ms, 5s, 2m or 1h"),
         (("--to", "/x", "--topics", "a", "--kafka", "x"), "'x' is not KEY=VALUE"),
         (
             ("--to", "/x", "--topics", "a", "--kafka", "kafka.Isolation.Level=read_uncommitted"),
