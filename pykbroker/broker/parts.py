@@ -1,4 +1,4 @@
-"""The parts of a broker, opened and joined. They are idle until the broker runs."""
+"""The parts of a broker, opened and joined. The parts are idle until the broker runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The effect of each record of `__consumer_offsets`: a function for each type of key, and a table of them.
 
 A transactional record takes effect when its marker is replayed. Records of share and streams groups are ignored, since
-this broker does not support such groups. The records stay in the log for a broker that does.
+this broker does not support such groups. The records stay in the log for a broker that supports them.
 """
 
 from __future__ import annotations

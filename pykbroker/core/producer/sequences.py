@@ -1,7 +1,7 @@
 """The producer id, its epoch, and the sequence numbers of batches, so that retries write each record once (KIP-98).
 
 1. Batches of a partition carry consecutive sequence numbers, which wrap at 2^31. A batch keeps its number for retries.
-2. While a batch is sent again, no later batch of its partition is: they leave one by one in their order. The first
+2. While a batch is sent again, no later batch of its partition is sent: retries leave one by one, in order. The first
    batch of a partition is alone in flight, since a broker accepts any sequence number of a producer that it does not
    know. Kafka's producer sends the following ones at once, and they can be written before it.
 3. At most five batches of a partition have a sequence number and no outcome, on however many connections they are after

@@ -6,8 +6,8 @@
 4. The old state is deleted.
 
 After a crash between the second step and the third one, the next run renames the old state back. Such file systems have
-no lock that a crash releases. A rename never replaces a directory, so that of two runs at a time one fails, and the
-target has a whole state. What a crash has left beside the target is deleted a day later.
+no lock that a crash releases. A rename never replaces a directory. If two runs write at a time, one of them therefore
+fails, and the target has a whole state. What a crash has left beside the target is deleted a day later.
 """
 
 from __future__ import annotations
