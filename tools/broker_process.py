@@ -45,7 +45,6 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """Return the pid of the running process."""
         return self._running().pid
 
     def start(self) -> None:

@@ -86,7 +86,6 @@ class FaultyProxy:
         await self._last()
 
     async def _last(self) -> None:
-        """Let a fault last."""
         await trio.sleep(self._dice.choice(LAST_S))
         self._heal()
 

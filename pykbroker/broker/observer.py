@@ -30,7 +30,6 @@ class BrokerObserver(msgspec.Struct, frozen=True):
         return await self.in_slices(statistics(self.parts, self.connections))
 
     async def health(self) -> BrokerHealth:
-        """Return the current health of the broker."""
         return await self.in_slices(health(self.parts))
 
     async def topics(self, *, with_leaderless: bool) -> TopicsStatistics:

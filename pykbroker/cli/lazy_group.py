@@ -21,7 +21,6 @@ class LazyGroup(click.Group):
         self._modules = modules
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Return the names of all commands."""
         return list(self._modules)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:

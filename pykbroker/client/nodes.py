@@ -186,7 +186,6 @@ class Nodes:
         node.link.close(Disconnected(f"node {node_id} ({node.link.address}): {reason}"))
 
     def close(self, reason: str = "the client was closed") -> None:
-        """Close the connections to all nodes."""
         for node_id in list(self._nodes):
             self.disconnect(node_id, reason)
 

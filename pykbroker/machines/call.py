@@ -56,7 +56,6 @@ class Call:
         return self._response
 
     async def wait_settled(self) -> None:
-        """Wait until the call is settled."""
         if not self.settled:
             if self._event is None:
                 self._event = trio.Event()

@@ -51,7 +51,6 @@ class Replies:
             self._settle(call, response)
 
     def clear(self) -> None:
-        """Drop all replies."""
         self._queue.clear()
 
     async def run(self, replayed: Callable[[], int], between: BetweenRequests[Any]) -> None:

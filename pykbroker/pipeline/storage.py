@@ -460,7 +460,6 @@ class HadoopStorage:
             self._files.delete(self._at(name), True)
 
     def make(self) -> None:
-        """Make the directory."""
         with failures(self._root):
             self._files.mkdirs(self._root)
 

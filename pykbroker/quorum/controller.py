@@ -154,7 +154,6 @@ class Controller:
         return False
 
     def statistics(self) -> ControllerStatistics:
-        """Return the current statistics."""
         machine = self._driver.machine
         duty = ControllerDuty(machine.leaderless_count, machine.unbalanced_count, machine.unclean_election_count)
         return ControllerStatistics.of(self.epoch, self.images.current, self._shell.uncommitted, duty)

@@ -57,6 +57,5 @@ class RemoteController:
         return self._channels[OTHERS]
 
     def close(self) -> None:
-        """Close all connections."""
         for channel in self._channels.values():
             channel.close()

@@ -108,7 +108,6 @@ class SnapshotPart:
         self._file = disk.open(self._part, create=True)
 
     def append(self, data: Buffer) -> None:
-        """Append bytes."""
         self._file.append(data)
 
     async def complete(self) -> None:

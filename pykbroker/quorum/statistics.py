@@ -38,7 +38,6 @@ class ControllerStatistics(msgspec.Struct, frozen=True):
     def of(
         cls, epoch: int, image: MetadataImage, waiting: int, duty: ControllerDuty | None = None
     ) -> ControllerStatistics:
-        """Return the statistics of an applied image."""
         partitions = sum(len(topic.partitions) for topic in image.topics.by_name.values())
         brokers = image.cluster.brokers
         fenced = sum(broker.fenced for broker in brokers.values())

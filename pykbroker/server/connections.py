@@ -86,7 +86,6 @@ class Connections:
         return connection
 
     def close(self) -> None:
-        """Close all open connections."""
         for connection in list(self._open):
             connection.end(ConnectionEnding.PEER)
 

@@ -42,7 +42,6 @@ class RouteStatistics(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, route: Route) -> RouteStatistics:
-        """Return a snapshot of a route."""
         return cls(
             route.key,
             route.version,

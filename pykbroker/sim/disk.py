@@ -43,7 +43,6 @@ class DiskFaults:
         return True
 
     def count(self, kind: str) -> None:
-        """Count one fault of this kind."""
         self.happened[kind] = self.happened.get(kind, 0) + 1
 
 

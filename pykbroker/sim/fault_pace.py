@@ -21,5 +21,4 @@ class FaultPace:
         await trio.sleep(self._dice.expovariate(1 / self._average_s))
 
     async def wait_during(self) -> None:
-        """Wait for the duration of a fault."""
         await trio.sleep(self._dice.uniform(0.1, 2) * min(1.0, self._average_s))

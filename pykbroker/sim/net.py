@@ -181,7 +181,6 @@ class SimNet:
         self.poll.watch(listener.backlog.number, True, False)
 
     def pump(self, endpoint: SimEndpoint) -> SocketPump:
-        """Return a pump for a connected endpoint."""
         self.poll.add(endpoint)
 
         def watch_silence(_pump: SocketPump) -> None:

@@ -141,7 +141,6 @@ class SystemNet:
         self._poll.watch(listener.fd, True, False)
 
     def pump(self, sock: socket.socket) -> SocketPump:
-        """Return a pump for a connected socket."""
         return SocketPump(sock, self._poll, self._pumps, self._watch_silence)
 
     def _watch_silence(self, pump: SocketPump) -> None:

@@ -145,7 +145,6 @@ class Cluster(Broker):
 
     @property
     def ports(self) -> list[int]:
-        """Return the ports of all nodes."""
         return [self.port_of(node_id) for node_id in NODES]
 
     def port_of(self, node_id: int) -> int:
@@ -222,7 +221,6 @@ class Cluster(Broker):
             self.nodes[node_id].stop(MAJORITY_STOP_S_MAX if few else STOP_S_MAX)
 
     def kill_all(self) -> None:
-        """Kill all nodes."""
         for node in self.nodes.values():
             node.kill()
 

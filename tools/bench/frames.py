@@ -176,7 +176,6 @@ class Caller:
         return data
 
     def close(self) -> None:
-        """Close the connection."""
         self.socket.close()
 
     def __enter__(self) -> Self:

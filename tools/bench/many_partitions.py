@@ -66,7 +66,6 @@ class Measurement:
         self.nodes: dict[int, Node] = {}
 
     async def start(self) -> None:
-        """Start the brokers."""
         self._nursery.start_soon(self._net.run)
         for node_id in NODES:
             address = str(self.nodes[1].serving.controller_listeners["CONTROLLER"]) if self.nodes else ""
@@ -74,7 +73,6 @@ class Measurement:
             await self._nursery.start(self.nodes[node_id].run)
 
     def connect(self, node_id: int) -> ReconnectingConnection:
-        """Return a connection to a broker."""
         return ReconnectingConnection(
             self._net, HOST, self.nodes[node_id].serving.port, "bench", Backoff(lambda a, b: a)
         )

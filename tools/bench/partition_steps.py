@@ -63,7 +63,6 @@ class WatchedNode:
         self.port, self.controller = found["port"], "".join(found["controller"])
 
     def ask(self, line: str) -> Any:
-        """Return the answer to a line."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")

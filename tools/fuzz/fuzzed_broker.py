@@ -97,7 +97,6 @@ class NoNet:
         return ("127.0.0.1",)
 
     def statistics(self) -> NetStatistics:
-        """Return empty statistics."""
         return NetStatistics(0, 0, 0, 0, 0)
 
 
@@ -179,7 +178,6 @@ class FuzzedPeer:
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended."""
         return self._gone
 
 

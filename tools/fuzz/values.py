@@ -145,7 +145,6 @@ class Maker:
         return cls(**{field.name: self.value(field, version, cls.__name__) for field in fields})
 
     def value(self, field: Field, version: int, owner: str = "") -> Any:
-        """Return a value for one field."""
         if version in field.nullable and self.dice.random() < NULL:
             return None
         may_be_default = field.tag is not None and (field.default is not None or version in field.nullable)

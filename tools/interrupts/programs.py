@@ -42,7 +42,6 @@ class Program:
         raise NotImplementedError
 
     def found(self) -> dict[str, Any]:
-        """Return the report."""
         raise NotImplementedError
 
     def report(self, path: Path) -> None:
@@ -195,7 +194,6 @@ class Consuming(Program):
         self._noted: list[Any] = []
 
     def begin(self) -> None:
-        """Begin to read."""
         if self.number % EARLY == 0:
             self.work()
 

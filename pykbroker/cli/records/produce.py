@@ -120,7 +120,6 @@ class Sending:
         self._shown_at = time.monotonic()
 
     async def run(self, sources: Sequence[IO[bytes]]) -> None:
-        """Send all lines."""
         from pykbroker.producer import Producer
 
         async with Producer(**self._settings) as producer:

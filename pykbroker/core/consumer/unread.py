@@ -173,7 +173,6 @@ class UnreadRecords:
         return bool(self._aside) or length_hint(self.iteration) > 0
 
     def _kept(self) -> list[Any]:
-        """Return all unread records of the iteration."""
         return [*self._aside, *copy(self.iteration)]
 
     # ---- the thread of the user

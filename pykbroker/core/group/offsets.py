@@ -68,7 +68,6 @@ class GroupOffsets:
         self._open: dict[str, set[int]] = {}  # group id -> producer ids with pending offsets
 
     def of_group(self, group_id: str) -> Topics:
-        """Return the group's committed offsets."""
         return self._groups.get(group_id, NO_TOPICS)
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:

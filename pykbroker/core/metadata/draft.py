@@ -141,7 +141,6 @@ class ImageDraft:
         self._brokers_changed.add(broker.id)
 
     def remove_broker(self, broker_id: int) -> None:
-        """Remove a broker's registration."""
         del self.brokers.rows()[broker_id]
         self._brokers_changed.add(broker_id)
 

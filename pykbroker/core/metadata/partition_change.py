@@ -37,7 +37,6 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, partition: PartitionImage) -> ReplicaAssignment:
-        """Return the current assignment of a partition."""
         return cls(partition.replicas, partition.isr, partition.adding, partition.removing)
 
 

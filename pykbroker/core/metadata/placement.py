@@ -95,7 +95,6 @@ class _Rack:
         return None
 
     def shuffle(self) -> None:
-        """Shuffle the brokers."""
         _shuffle(self.unfenced, self._randomness)
         _shuffle(self._fenced, self._randomness)
 

@@ -33,7 +33,6 @@ class ProduceCall:
 
     @property
     def topics(self) -> Collection[str]:
-        """Return the topics of the batches."""
         return self._topic_ids.keys()
 
     @property

@@ -44,7 +44,6 @@ class BinaryColumn:
         self._is_null = False
 
     def add_nulls(self, count: int) -> None:
-        """Append nulls."""
         self._lengths.append(np.full(count, _NULL, np.int32))
 
     def array(self, kind: Any) -> pa.Array:

@@ -47,7 +47,6 @@ class PykbrokerDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return NAME
 
     @property

@@ -53,7 +53,6 @@ class OffsetLookup:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._hosted.stop()
 
     def partitions(self) -> list[TopicPartition]:

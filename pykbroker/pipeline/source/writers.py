@@ -50,7 +50,6 @@ class StreamTopicWriter(Shipped, DataSourceStreamWriter):
         self._options, self._columns = options, columns
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-        """Write the rows of a task."""
         written = write_rows(row_batches(iterator, self._columns), self._options)
         prepare_next_task()
         return RowsWritten(written)

@@ -117,7 +117,6 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this broker leads the partition."""
         return isinstance(self.role, Leading)
 
     @property

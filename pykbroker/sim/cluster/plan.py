@@ -72,7 +72,6 @@ class SwarmPlan:
         return range(CONTROLLER_ID, CONTROLLER_ID + self.brokers)
 
     def settings(self, node_id: int) -> Settings:
-        """Return the settings of one node."""
         own, controller = Address(host_of(node_id), CLIENT_PORT), Address(host_of(CONTROLLER_ID), CONTROLLER_PORT)
         replicas, min_isr = str(self.replicas), str(self.min_isr)
         config = BrokerConfig.from_mapping(

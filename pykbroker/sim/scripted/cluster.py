@@ -50,7 +50,6 @@ class ScriptedCluster:
         return tuple(self.state.addresses.values())
 
     def start(self) -> None:
-        """Start all nodes."""
         for node in self.nodes.values():
             node.start()
 

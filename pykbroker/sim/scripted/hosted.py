@@ -71,7 +71,6 @@ class MemoryLog:
         return True
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:
-        """Return the end of the log."""
         return replayed
 
 

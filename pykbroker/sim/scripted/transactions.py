@@ -59,12 +59,10 @@ class ScriptedProducerIds:
         self._last = 0
 
     def next_nowait(self) -> int:
-        """Return a new producer id."""
         self._last += 1
         return self._last
 
     async def next(self) -> int:
-        """Return a new producer id."""
         return self.next_nowait()
 
     async def refill(self) -> None:

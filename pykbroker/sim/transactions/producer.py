@@ -81,7 +81,6 @@ class TransactionalProducer:
 
     @property
     def ready(self) -> bool:
-        """Whether the producer has an epoch."""
         return self._epoch != NO_PRODUCER_EPOCH and not self._may_go_on
 
     @property

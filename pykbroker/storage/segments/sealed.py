@@ -75,7 +75,6 @@ class SealedSegment(Segment):
         return self._end_offset > max(offset, self.base_offset)
 
     def close(self) -> None:
-        """Close the file."""
         if self.is_loaded:
             self.file.close()
 

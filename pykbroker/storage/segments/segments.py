@@ -37,16 +37,13 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all batches."""
         return sum(segment.size for segment in self.sealed) + self.active.size
 
     @property
     def count(self) -> int:
-        """Return the number of segments."""
         return len(self.sealed) + 1
 
     def every(self) -> list[Segment]:
-        """Return all segments in order."""
         return [*self.sealed, self.active]
 
     def since(self, offset: int) -> Iterator[Segment]:

@@ -17,7 +17,6 @@ class RunningSteps:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all steps are done."""
         return not self._queue
 
     def add(self, steps: MemberSteps) -> None:

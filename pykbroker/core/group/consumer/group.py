@@ -81,7 +81,6 @@ class ConsumerGroup:
         return any(all(name in known for known in supported) for name in protocols)
 
     def subscribes(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic."""
         return any(topic in member.subscribed_topic_names for member in self.members.values()) or any(
             topic in regex.topics for regex in self.regexes.values()
         )

@@ -106,7 +106,6 @@ class CoordinatorCall(ABC):
 
     @property
     def api(self) -> str:
-        """Return the name of the API."""
         return type(self.request()).__name__.removesuffix("Request")
 
     def complete(self, error: Exception | None = None) -> None:
