@@ -36,6 +36,18 @@ def set_option(sentence: str) -> Callable[[F], F]:
     )
 
 
+def console_option(sentences: str) -> Callable[[F], F]:
+    """Return the option --console with these sentences in the help."""
+    return click.option(
+        "--console",
+        envvar="PYKBROKER_CONSOLE",
+        show_envvar=True,
+        type=address,
+        metavar="HOST:PORT",
+        help=f"{sentences} Requires pip install 'pykbroker[console]'.",
+    )
+
+
 def address(text: str) -> Address:
     """Parse the HOST:PORT of an option."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pykbroker.cli.parameters import TOPIC_FORM, address, set_option, topic
+from pykbroker.cli.parameters import TOPIC_FORM, address, console_option, set_option, topic
 from pykbroker.cli.start.start import LOG_LEVELS
 from pykbroker.core.address import Address
 from pykbroker.core.config.replication import REPLICAS_DEFAULT
@@ -57,14 +57,9 @@ DEFAULT = "127.0.0.1:9092"
 )
 @set_option("Set a config of all brokers by its Kafka name.")
 @click.option("--no-restart", is_flag=True, help="End the cluster if a broker dies, instead of starting it again.")
-@click.option(
-    "--console",
-    envvar="PYKBROKER_CONSOLE",
-    show_envvar=True,
-    type=address,
-    metavar="HOST:PORT",
-    help="Serve metrics of the first broker to Prometheus at /metrics, and health checks at /healthz and /readyz. The "
-    "others take the ports after it. Requires pip install 'pykbroker[console]'.",
+@console_option(
+    "Serve metrics of the first broker to Prometheus at /metrics, and health checks at /healthz and /readyz. The "
+    "others take the ports after it."
 )
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
 def cluster(

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from pykbroker.cli.parameters import TOPIC_FORM, address, descriptor, named_address, set_option, topic
+from pykbroker.cli.parameters import TOPIC_FORM, console_option, descriptor, named_address, set_option, topic
 from pykbroker.core.address import Address
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.processes.pipe import PIPE_OPTION
@@ -86,15 +86,7 @@ LOG_FORMATS = ("text", "json")
     help="Read the variables of container images for Kafka, such as KAFKA_NUM_PARTITIONS, and listen on the ports of "
     "KAFKA_ADVERTISED_LISTENERS, or else on 0.0.0.0:9092, unless they name listeners.",
 )
-@click.option(
-    "--console",
-    envvar="PYKBROKER_CONSOLE",
-    show_envvar=True,
-    type=address,
-    metavar="HOST:PORT",
-    help="Serve metrics to Prometheus at /metrics, and health checks at /healthz and /readyz. Requires pip install "
-    "'pykbroker[console]'.",
-)
+@console_option("Serve metrics to Prometheus at /metrics, and health checks at /healthz and /readyz.")
 @click.option(
     "--log-level",
     envvar="PYKBROKER_LOG_LEVEL",
