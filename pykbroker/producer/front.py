@@ -168,7 +168,7 @@ class Front:
         return max(0.0, deadline_ms - self._shell.now_ms()) / 1000
 
     def stand_in_line(self, ticket: MemoryTicket, served: Callable[[], Any]) -> None:
-        """Let a ticket wait for its memory. `served` is called as `on_served` of the ticket."""
+        """Put a ticket in line for memory. `served` is called when the memory is there or the pool closes."""
         ticket.on_served = served
         with self._shell.lock:
             self._shell.accumulator.guarded(self._shell.pool.stand_in_line, ticket)
