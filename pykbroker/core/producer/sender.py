@@ -188,7 +188,7 @@ class Sender:
             self._sequencer.succeeded(batch, answer)
         self.counters.record_send += batch.count
         self.counters.bytes_sent += batch.encoded_bytes
-        offset = NO_OFFSET if code else answer.base_offset  # the offset of a duplicate is unknown
+        offset = NO_OFFSET if code else answer.base_offset
         self.accumulator.incomplete.settle(batch, BatchOutcome(offset, answer.log_append_time_ms))
 
     def _may_split(self, batch: ProducerBatch) -> bool:
