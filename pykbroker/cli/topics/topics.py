@@ -10,7 +10,7 @@ import click
 from pykbroker.cli.ask import ask, asking, bootstrap_option, refuse
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import TOPIC_FORM, set_option, topic
-from pykbroker.cli.tables import Table, json_option, print_json
+from pykbroker.cli.tables import Table, counted, json_option, print_json
 from pykbroker.cli.topics.elect import elect
 from pykbroker.cli.topics.offsets import offsets, trim
 from pykbroker.cli.topics.reassign import reassign
@@ -73,7 +73,7 @@ def create(
             click.echo(f"The topic {new.name} exists already and stays as it is.")
             return
         (created,) = await admin.topics([new.name])
-        click.echo(f"Created the topic {new.name} with {counted(created)}.")
+        click.echo(f"Created the topic {new.name} with {counted(len(created.partitions), 'partition')}.")
 
     ask(bootstrap, work)
 
@@ -172,9 +172,3 @@ def partition_table(topic: TopicDescription) -> Table:
         for part in topic.partitions
     ]
     return Table(("partition", "leader", "epoch", "replicas", "isr"), rows)
-
-
-def counted(topic: TopicDescription) -> str:
-    """Return the number of a topic's partitions in words."""
-    count = len(topic.partitions)
-    return f"{count} partition" + ("" if count == 1 else "s")
