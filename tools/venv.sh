@@ -36,7 +36,7 @@ refresh_venv() {
     if is_current "$1"; then return; fi # another process created it while this one waited for the lock
     case $1 in
         run) needs=(--editable .) ;;
-        test) needs=(--editable '.[arrow,console,spark]' --requirement tools/requirements.txt) ;;
+        test) needs=(--editable '.[arrow,console,security,spark]' --requirement tools/requirements.txt) ;;
     esac
     .venv/bin/python -c '' 2>/dev/null || make_venv || return
     .venv/bin/python -m pip install --quiet --no-compile "${needs[@]}" --constraint constraints.txt || return
