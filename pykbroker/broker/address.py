@@ -11,6 +11,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.settings import Settings
 from pykbroker.world.net import Accept, Bound, Net, SocketOptions
 
@@ -87,9 +88,11 @@ def all_advertised(settings: Settings, bound: BoundListeners) -> dict[str, Addre
     return of_clients | advertised(settings.controller_listeners, bound.controllers)
 
 
-def registered(listeners: Iterable[ListenerSettings], bound: Mapping[str, Bound]) -> dict[str, Address]:
-    """Return the address of each listener for other nodes: the advertised address, or else the bound one."""
-    return {name: Address(one.host, one.port) for name, one in bound.items()} | advertised(listeners, bound)
+def endpoints(listeners: Iterable[ListenerSettings], bound: Mapping[str, Bound]) -> tuple[Endpoint, ...]:
+    """Return the endpoint of each listener for other nodes: the advertised address, or else the bound one."""
+    listeners = list(listeners)
+    shown = {name: Address(one.host, one.port) for name, one in bound.items()} | advertised(listeners, bound)
+    return tuple(Endpoint(each.name, *shown[each.name], each.protocol) for each in listeners)
 
 
 def refused_address(host: str, port: int, error: OSError) -> StartError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.broker.address import BoundListeners, registered
+from pykbroker.broker.address import BoundListeners, endpoints
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.ids import new_id
@@ -28,8 +28,6 @@ from wire.declare import NIL
 
 if TYPE_CHECKING:
     from pykbroker.quorum.remote_controller import RemoteController
-
-PLAINTEXT = 0
 
 
 class NodeQuorum(NamedTuple):
@@ -55,11 +53,7 @@ def controller_endpoints(settings: Settings, bound: BoundListeners) -> tuple[End
 
     Tools read these endpoints in the metadata log.
     """
-    found = registered(settings.controller_listeners, bound.controllers)
-    if not found:
-        name = settings.inter_broker_listener
-        found = {name: registered(settings.listeners, bound.clients)[name]}
-    return tuple(Endpoint(name, *address, security_protocol=PLAINTEXT) for name, address in found.items())
+    return endpoints(settings.listeners_of_controller, bound.controllers or bound.clients)
 
 
 async def open_identity(settings: Settings, world: World, bound: BoundListeners) -> BrokerIdentity:

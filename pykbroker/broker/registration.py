@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from pykbroker.broker.address import BoundListeners, registered
+from pykbroker.broker.address import BoundListeners, endpoints
 from pykbroker.broker.parts import Parts
-from pykbroker.broker.quorum import PLAINTEXT, controller_endpoints
+from pykbroker.broker.quorum import controller_endpoints
 from pykbroker.core.config.listeners import NOT_ROUTABLE
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.metadata.image import Endpoint
@@ -37,15 +37,12 @@ async def register(parts: Parts) -> None:
         parts.caught_up.set()
         bound = BoundListeners(parts.bound, parts.controller_bound)
         await lifecycle.register_controller(controller_endpoints(settings, bound))
-    endpoints = [
-        Endpoint(name, *address, security_protocol=PLAINTEXT)
-        for name, address in registered(settings.listeners, parts.bound).items()
-    ]
-    warn_unreachable(settings, endpoints)
+    of_clients = endpoints(settings.listeners, parts.bound)
+    warn_unreachable(settings, of_clients)
     clean = all(directory.clean for directory in parts.directories)
     epochs = {directory.clean_epoch for directory in parts.directories}
     clean_epoch = epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
-    await lifecycle.register(endpoints, settings.config.broker_rack, clean=clean, clean_epoch=clean_epoch)
+    await lifecycle.register(of_clients, settings.config.broker_rack, clean=clean, clean_epoch=clean_epoch)
     if parts.local_controller is None:
         await lifecycle.wait_caught_up()
         parts.caught_up.set()
@@ -53,9 +50,9 @@ async def register(parts: Parts) -> None:
     await create_topics(parts)
 
 
-def warn_unreachable(settings: Settings, endpoints: Sequence[Endpoint]) -> None:
+def warn_unreachable(settings: Settings, of_clients: Sequence[Endpoint]) -> None:
     """Log a warning if other nodes and their clients would get an address that they cannot connect to."""
-    for endpoint in endpoints if settings.has_other_nodes else ():
+    for endpoint in of_clients if settings.has_other_nodes else ():
         if endpoint.host in NOT_ROUTABLE:
             logger.warning(
                 "other brokers, and clients that ask them, get the address %s:%d for listener %s of this broker, and"

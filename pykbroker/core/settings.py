@@ -37,6 +37,13 @@ class Settings(msgspec.Struct, frozen=True):
     """The topics that are created before the first client is served, unless they exist."""
 
     @property
+    def listeners_of_controller(self) -> tuple[ListenerSettings, ...]:
+        """Return the listeners at which the controller is found: its own, or without one that for other brokers."""
+        return self.controller_listeners or tuple(
+            each for each in self.listeners if each.name == self.inter_broker_listener
+        )
+
+    @property
     def has_other_nodes(self) -> bool:
         """Whether nodes in other processes belong to the cluster, or may join it."""
         return bool(self.quorum or self.controller_listeners)

@@ -93,15 +93,11 @@ def settings_of(given: Given) -> Settings:
 
 def voter_of(settings: Settings) -> Voter:
     """Return the only voter of a new cluster, with the addresses that the config file advertises for its controller."""
-    from pykbroker.broker.quorum import PLAINTEXT
     from pykbroker.core.metadata.image import Endpoint
     from pykbroker.quorum.identity import Voter
 
-    listeners = settings.controller_listeners or tuple(
-        each for each in settings.listeners if each.name == settings.inter_broker_listener
-    )
-    places = [(each.name, each.advertised or each.address) for each in listeners]
-    return Voter(tuple(Endpoint(name, *place, security_protocol=PLAINTEXT) for name, place in places))
+    places = [(each, each.advertised or each.address) for each in settings.listeners_of_controller]
+    return Voter(tuple(Endpoint(each.name, *place, each.protocol) for each, place in places))
 
 
 def prepare_directories(settings: Settings, cluster_id: str, voter: Voter | None) -> None:

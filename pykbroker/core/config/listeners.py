@@ -3,7 +3,7 @@
 1. Names are compared in upper case. Each listener has a port of its own. As an exception, listeners on an IPv4 and an
    IPv6 address may share a port. A listener on all interfaces has both families.
 2. The listeners of `controller.listener.names` serve other brokers, not clients. Only a controller binds them.
-3. Only the security protocol PLAINTEXT is supported.
+3. Only the security protocol PLAINTEXT is supported (`MISSING`).
 
 A function raises StartError if a rule is broken. Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of
 Apache Kafka 4.3.1.
@@ -11,7 +11,7 @@ Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -20,6 +20,7 @@ from pykbroker.core.config.config import Texts
 from pykbroker.core.config.host_counts import is_name
 from pykbroker.core.config.table import BROKER, FILL_IN
 from pykbroker.core.errors import StartError
+from pykbroker.core.security.protocol import SecurityProtocol
 
 LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
 LISTEN, ADVERTISE = "--listen", "--advertise"
@@ -27,8 +28,11 @@ PROTOCOL_MAP = "listener.security.protocol.map"
 CONTROLLERS = "controller.listener.names"
 INTER_BROKER_NAME, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
 PLAINTEXT = "PLAINTEXT"
-MISSING = {"SSL": "TLS", "SASL_PLAINTEXT": "SASL", "SASL_SSL": "TLS and SASL"}
-"""The unsupported security protocols, each with the protocols that pykbroker would have to implement for it."""
+MISSING = {
+    "TLS": [protocol for protocol in SecurityProtocol if protocol.has_tls],
+    "SASL": [protocol for protocol in SecurityProtocol if protocol.has_sasl],
+}
+"""The protocols that pykbroker does not implement, each with the security protocols that need it."""
 ALL_INTERFACES = "0.0.0.0"
 LOCAL = Address("127.0.0.1", 9092)
 NOT_ROUTABLE = (ALL_INTERFACES, "::")
@@ -47,6 +51,7 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     name: str = PLAINTEXT
     address: Address = LOCAL
     advertised: Address | None = None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 def listener_settings(
@@ -60,10 +65,7 @@ def listener_settings(
     bound = clients_of_option(listen, texts) if listen else listeners_of_configs(texts)
     advertised = {} if listen else advertised_addresses(ADVERTISED, entries_for_clients(texts), bound)
     advertised |= advertised_addresses(ADVERTISE, [(name or only(bound), one) for name, one in advertise], bound)
-    return tuple(
-        ListenerSettings(name, Address(address.host or ALL_INTERFACES, address.port), advertised.get(name))
-        for name, address in bound.items()
-    )
+    return settings_of(bound, advertised, protocols(texts, bound))
 
 
 def controller_listener_settings(
@@ -76,11 +78,18 @@ def controller_listener_settings(
     listen = list(listen)
     declared = listeners_of_option(listen, texts) if listen else unique(LISTENERS, entries_of(LISTENERS, texts))
     bound = {name: declared[name] for name in controllers(texts) if name in declared}
-    check_protocols(LISTENERS, bound, protocols(texts, bound))
-    advertised = dict(entries_of(ADVERTISED, texts))
+    known = protocols(texts, bound)
+    check_protocols(LISTENERS, bound, known)
+    return settings_of(bound, dict(entries_of(ADVERTISED, texts)), known)
+
+
+def settings_of(
+    bound: Addresses, advertised: Addresses, known: Mapping[str, SecurityProtocol]
+) -> tuple[ListenerSettings, ...]:
+    """Return the settings of the listeners `bound`. A listener without a host is on all interfaces."""
     return tuple(
-        ListenerSettings(name, Address(address.host or ALL_INTERFACES, address.port), advertised.get(name))
-        for name, address in bound.items()
+        ListenerSettings(name, Address(host or ALL_INTERFACES, port), advertised.get(name), known[name])
+        for name, (host, port) in bound.items()
     )
 
 
@@ -203,15 +212,15 @@ def check_ports(setting: str, addresses: Addresses) -> None:
             raise StartError(f"{setting}: {' and '.join(names)} share port {port}: give each listener its own")
 
 
-def check_protocols(setting: str, names: Iterable[str], known: Texts) -> None:
+def check_protocols(setting: str, names: Iterable[str], known: Mapping[str, SecurityProtocol]) -> None:
     """Raise StartError for a listener whose security protocol is missing or not supported."""
     for name in names:
         if name not in known:
             raise StartError(f"{setting}: {name} has no security protocol: add {name}:PLAINTEXT to {PROTOCOL_MAP}")
-        if known[name] != PLAINTEXT:
+        if missing := [what for what, protocols_of in MISSING.items() if known[name] in protocols_of]:
             raise StartError(
-                f"{setting}: {name} uses {known[name]}, but pykbroker has no {MISSING[known[name]]}: remove {name},"
-                f" or write {name}:PLAINTEXT in {PROTOCOL_MAP}"
+                f"{setting}: {name} uses {known[name].name}, but pykbroker has no {' and '.join(missing)}: remove"
+                f" {name}, or write {name}:PLAINTEXT in {PROTOCOL_MAP}"
             )
 
 
@@ -242,19 +251,20 @@ def controllers(texts: Texts) -> list[str]:
     return [name.strip().upper() for name in texts.get(CONTROLLERS, FILL_IN[CONTROLLERS]).split(",")]
 
 
-def protocols(texts: Texts, named: Iterable[str] = ()) -> dict[str, str]:
+def protocols(texts: Texts, named: Iterable[str] = ()) -> dict[str, SecurityProtocol]:
     """Return the security protocol of each listener.
 
     Listeners of `named` need no entry in the map. They use PLAINTEXT, unless the name is that of another protocol.
     """
-    found = {name: name if name in MISSING else PLAINTEXT for name in named}
+    of_name = SecurityProtocol.__members__
+    found = {name: of_name.get(name, SecurityProtocol.PLAINTEXT) for name in named}
     for entry in filter(None, map(str.strip, protocol_map(texts).split(","))):
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
         if not colon or not name:
             raise StartError(f"{PROTOCOL_MAP}: {entry!r} is not NAME:PROTOCOL, such as EXTERNAL:PLAINTEXT")
-        if protocol != PLAINTEXT and protocol not in MISSING:
+        if protocol not in of_name:
             raise StartError(f"{PROTOCOL_MAP}: {name} has the unknown protocol {protocol}: write {name}:PLAINTEXT")
-        found[name] = protocol
+        found[name] = of_name[protocol]
     return found
 
 
@@ -272,6 +282,6 @@ def with_listeners(
     written[LISTENERS] = ",".join(f"{one.name}://{one.address}" for one in listeners)
     if advertised := [f"{one.name}://{one.advertised}" for one in listeners if one.advertised is not None]:
         written[ADVERTISED] = ",".join(advertised)
-    if unmapped := [f"{one.name}:PLAINTEXT" for one in listeners if one.name not in protocols(texts)]:
+    if unmapped := [f"{one.name}:{one.protocol.name}" for one in listeners if one.name not in protocols(texts)]:
         written[PROTOCOL_MAP] = ",".join([protocol_map(texts), *unmapped])
     return written

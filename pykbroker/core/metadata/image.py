@@ -76,7 +76,7 @@ class TopicsImage(msgspec.Struct, frozen=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, gc=False):
-    """The address of a listener; `security_protocol` 0 is PLAINTEXT."""
+    """The address of a listener. `security_protocol` is a number of `SecurityProtocol`."""
 
     name: str
     host: str
