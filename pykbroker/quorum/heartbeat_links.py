@@ -16,7 +16,7 @@ from pykbroker.client.errors import is_refusal
 from pykbroker.core.address import Address
 from pykbroker.core.metadata.image import ClusterImage
 from pykbroker.core.metadata.notices import BrokerGone
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.session import ConnectionKey, Session
 from pykbroker.world.net import Net
 
 PROBE_S_MAX, PROBE_INTERVAL_S = 1.0, 0.05
@@ -34,17 +34,17 @@ class HeartbeatLinks:
         self, net: Net, cluster: Callable[[], ClusterImage], listener: str, gone: Callable[[BrokerGone], None]
     ) -> None:
         self._net, self._cluster, self._listener, self._gone = net, cluster, listener, gone
-        self._brokers: dict[Session, tuple[int, int]] = {}
+        self._brokers: dict[ConnectionKey, tuple[int, int]] = {}
         self._ended: list[tuple[int, int]] = []
         self._noted = trio.Event()
 
     def note(self, session: Session, broker_id: int, broker_epoch: int) -> None:
         """Note that a broker sends its heartbeats on this connection."""
-        self._brokers[session] = broker_id, broker_epoch
+        self._brokers[session.connection] = broker_id, broker_epoch
 
     def closed(self, session: Session) -> None:
         """Note that a connection has ended."""
-        broker = self._brokers.pop(session, None)
+        broker = self._brokers.pop(session.connection, None)
         if broker is not None and broker not in self._brokers.values():
             self._ended.append(broker)
             self._noted.set()

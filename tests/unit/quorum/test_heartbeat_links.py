@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.quorum import heartbeat_links
 from pykbroker.quorum.heartbeat_links import HeartbeatLinks
 from pykbroker.world.system_net import SystemNet
+from tests.unit.server.rig import SESSION
 
 LISTENER, EPOCH = "INTERNAL", 7
 ENDED, REFUSED = BrokerGone(2, EPOCH), BrokerGone(2, EPOCH, refused=True)
@@ -34,10 +36,9 @@ class Controller:
         nursery.start_soon(self.links.run)
 
     def lose(self, epoch: int = EPOCH) -> None:
-        """End the connection on which the broker of this epoch sent its heartbeats."""
-        session: Any = object()
-        self.links.note(session, 2, epoch)
-        self.links.closed(session)
+        """End the connection on which the broker of this epoch sent its heartbeats, after another log-in on it."""
+        self.links.note(SESSION, 2, epoch)
+        self.links.closed(replace(SESSION, principal="User:broker"))
 
     def _note(self, notice: BrokerGone) -> None:
         self.notices.append(notice)
