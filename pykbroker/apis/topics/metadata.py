@@ -124,7 +124,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         image, topics = self.image(), request.topics
         cache_key = (
             context.version,
-            context.session.principal,  # once there are ACLs by host, the key needs the client's host
+            self.authorizer.basis(context.session),
             self.endpoints.address(context.session),
             context.session.listener,
             request.include_cluster_authorized_operations,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from pykbroker.core.security.operation import SUPPORTED, Operation, ResourceType
@@ -20,6 +21,12 @@ class Authorizer(Protocol):
     def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
         """Whether the client of `session` may perform the operation on any resource of this type, existing or not."""
 
+    def basis(self, session: Session) -> Hashable:
+        """Return the facts about a session that decide on its rights. Sessions with an equal basis have equal rights.
+
+        What is cached for clients is cached by it.
+        """
+
 
 class AllowAll:
     """The authorizer of a broker without ACLs: every operation is allowed."""
@@ -29,6 +36,9 @@ class AllowAll:
 
     def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
         return True
+
+    def basis(self, session: Session) -> Hashable:
+        return None
 
 
 class AllowBrokersByListener:
@@ -46,6 +56,9 @@ class AllowBrokersByListener:
 
     def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
         return True
+
+    def basis(self, session: Session) -> Hashable:
+        return session.listener
 
 
 def authorized_operations(authorizer: Authorizer, session: Session, resource: ResourceType, name: str) -> int:

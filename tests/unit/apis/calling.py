@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -23,6 +24,9 @@ class Denies:
 
     def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
         return operation not in self._operations
+
+    def basis(self, session: Session) -> Hashable:
+        return None
 
 
 def context(version: int) -> RequestContext:

@@ -8,22 +8,27 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pykbroker.apis.topics.metadata import Metadata
 from pykbroker.core.address import Address
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
 from pykbroker.server.answers import Answers, Kept
 from pykbroker.server.endpoints import BrokerEndpoints
-from tests.unit.apis.calling import Denies, context, gone_through
+from pykbroker.server.handler import RequestContext
+from tests.unit.apis.calling import SESSION, Denies, context, gone_through
 from tests.unit.apis.conftest import Client, LocalBroker, serving
 from wire.api import ApiKey
+from wire.compile import decoder
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 NO_OPERATIONS = -(2**31)
 
@@ -232,6 +237,29 @@ def test_repeated_topic_names_share_one_cached_response() -> None:
     for names in (["a", "b"], ["a", "b", "a", "a"]):
         gone_through(api(context(9), asking(*names)))
     assert questions[0] == questions[1]
+
+
+class AllowsAliceAtHome(Denies):
+    """An authorizer that allows only one principal, and that only from one address."""
+
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return self.basis(session) == ("User:alice", "10.0.0.1")
+
+    def basis(self, session: Session) -> Hashable:
+        return session.principal, session.client_host
+
+
+def test_a_cached_response_is_used_only_for_clients_with_equal_rights() -> None:
+    nothing: Any = None
+    endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
+    api = Metadata(1, "c", MetadataImage, nothing, endpoints, AllowsAliceAtHome(), False, nothing, Answers())
+    for principal, host in (("User:alice", "10.0.0.1"), ("User:alice", "10.0.0.2"), ("User:bob", "10.0.0.1")) * 2:
+        session = replace(SESSION, principal=principal, client_host=host)
+        answer = gone_through(api(RequestContext(12, "test", session), asking("t")))
+        code = decoder(MetadataResponse, 12)(answer.parts[0], 0, len(answer.parts[0])).topics[0].error_code
+        may_see = (principal, host) == ("User:alice", "10.0.0.1")
+        expected = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may_see else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert code == expected
 
 
 async def test_unknown_topics_have_an_error_result(client: Client) -> None:
