@@ -20,6 +20,7 @@ from pykbroker.cli.start.first_lines import first_lines
 from pykbroker.cli.start.options import Options
 from pykbroker.cli.start.process import keep_freed_memory, return_freed_memory, settle_garbage_collector, write_log
 from pykbroker.core.address import Address
+from pykbroker.core.config.listener_configs import ignored_configs
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.processes.messages import Announcement, tell
@@ -55,6 +56,8 @@ def run(
             raise click.ClickException(str(error)) from None
         for sentence in options.without_effect():
             logger.warning("%s", sentence)
+        for sentence in ignored_configs(settings.config.texts, [*settings.listeners, *settings.controller_listeners]):
+            logger.warning("%s", options.with_places(sentence))
         if options.passed_over():
             logger.info("Environment variables that pykbroker has no use for: %s", ", ".join(options.passed_over()))
         try:

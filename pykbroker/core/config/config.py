@@ -72,6 +72,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
         """Return the config with the same static values and these dynamic values: cluster-wide, and of this broker."""
         return self.of_layers(self.static, cluster, broker or {})
 
+    @property
+    def texts(self) -> Texts:
+        """Return the text of each config that is set, with and without prefixes."""
+        return {**self.static, **self.cluster, **self.broker}
+
     def get(self, name: str) -> Value:
         """Return the typed value of a config. Raise KeyError if the config is not in the table."""
         return self.values[name]

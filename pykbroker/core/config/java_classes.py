@@ -20,6 +20,8 @@ NAMED = (
     "principal.builder.class",
 )
 SASL, CLASS = "sasl.", ".class"
+SERVED: Mapping[str, tuple[str, ...]] = {}
+"""Classes of Kafka whose part pykbroker plays itself, beside Kafka's default, by config without prefixes."""
 
 
 def check_no_classes(texts: Mapping[str, str], ignored: Collection[str]) -> None:
@@ -39,7 +41,7 @@ def check_no_classes(texts: Mapping[str, str], ignored: Collection[str]) -> None
 
 
 def names_class(name: str, text: str) -> bool:
-    """Whether a config names a class other than Kafka's default.
+    """Whether a config names a class other than Kafka's default and those of `SERVED`.
 
     The config's name may begin with a listener prefix and a SASL mechanism prefix.
     """
@@ -47,7 +49,7 @@ def names_class(name: str, text: str) -> bool:
     if base not in NAMED and not (base.startswith(SASL) and base.endswith(CLASS)):
         return False
     default = BROKER[base].default if base in BROKER else None
-    return text.strip() not in ("", default)
+    return text.strip() not in ("", default, *SERVED.get(base, ()))
 
 
 def base_of(name: str) -> str:
