@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from pykbroker.core.security.authorizer import UNNAMED, Purpose
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.core.steps import finish
@@ -19,10 +20,20 @@ class Denies:
     def __init__(self, *operations: Operation) -> None:
         self._operations = operations
 
-    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(
+        self,
+        session: Session,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        purpose: Purpose = UNNAMED,
+        count: int = 1,
+    ) -> bool:
         return operation not in self._operations
 
-    def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
+    def allows_somewhere(
+        self, session: Session, operation: Operation, resource: ResourceType, purpose: Purpose = UNNAMED
+    ) -> bool:
         return operation not in self._operations
 
     def basis(self, session: Session) -> Hashable:

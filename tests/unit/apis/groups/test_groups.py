@@ -25,6 +25,7 @@ from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.coordinator.topic import groups_topic
 from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import UNNAMED, Purpose
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.machines.call import Call
@@ -380,7 +381,15 @@ class Describing:
 class DeniesTopics(Denies):
     """An authorizer that denies every operation on topics."""
 
-    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(
+        self,
+        session: Session,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        purpose: Purpose = UNNAMED,
+        count: int = 1,
+    ) -> bool:
         return resource is not ResourceType.TOPIC
 
 
@@ -424,7 +433,15 @@ def test_find_coordinator_is_authorized(kind: int, code: ErrorCode) -> None:
 class MayUseGroups(Denies):
     """An authorizer that allows every operation on groups and denies the others."""
 
-    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(
+        self,
+        session: Session,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        purpose: Purpose = UNNAMED,
+        count: int = 1,
+    ) -> bool:
         return resource is ResourceType.GROUP
 
 

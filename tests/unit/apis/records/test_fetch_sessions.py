@@ -15,6 +15,7 @@ from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import UNNAMED, Purpose
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.core.topic_partition import TopicPartition
@@ -277,7 +278,15 @@ class OneTopic:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._partition
 
-    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(
+        self,
+        session: Session,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        purpose: Purpose = UNNAMED,
+        count: int = 1,
+    ) -> bool:
         return operation not in self.denied
 
 
