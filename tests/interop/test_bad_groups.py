@@ -290,6 +290,19 @@ def test_requests_of_consumer_group_members_are_validated_as_by_kafka(group: Gro
     assert group.join(protocol_type="connect").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
+@pytest.mark.parametrize(("before", "generation"), [(None, 2), ("another", 0)])
+def test_a_static_classic_member_replaces_the_last_one_of_the_consumer_protocol_as_in_kafka(
+    group: Group, before: str | None, generation: int
+) -> None:
+    group.enter(instance_id="i", subscribed_topic_names=[before or group.topic])
+    joined = group.join(group_instance_id="i")
+    assert (joined.error_code, joined.generation_id) == (0, generation)
+    synced = group.sync(joined.member_id, generation, group_instance_id="i")
+    assert synced == (ErrorCode.ILLEGAL_GENERATION if before else ErrorCode.NONE)
+    again = group.join(joined.member_id, group_instance_id="i")
+    assert (again.error_code, again.generation_id) == (0, 3), "the group is a classic one"
+
+
 @pytest.mark.parametrize("given", [b"junk", b"\xff\xff", bytes(3)])
 def test_a_group_with_unreadable_assignments_cannot_be_upgraded(group: Group, given: bytes) -> None:
     member = group.join(version=3)

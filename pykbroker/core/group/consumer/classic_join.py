@@ -53,7 +53,8 @@ def join(shard: Shard, client_request: ClientRequest, token: Token, step: Step) 
     draft = GroupDraft(group, step)
     before = take_over(draft, member_id, request.group_instance_id)
     changed = update_member(draft, member_id, before, _updated_member(client_request, before, subscription))
-    # The classic group rebalances at once, so that nobody would follow a new target.
+    # The classic group rebalances at once, so that nobody would follow a new target. A member that has just taken
+    # another's place has epoch 0, which Kafka answers, too: SyncGroup then refuses it, and the member joins again.
     if ends and changed:
         epoch = draft.group.current[member_id].epoch
     else:
