@@ -107,7 +107,7 @@ def test_a_cluster_serves_and_starts_a_broker_that_dies_again(command: Command) 
     assert len(command.stdout.read_text().splitlines()) == 1
 
 
-def test_each_broker_has_its_own_advertised_address_and_console(tmp_path: Path) -> None:
+def test_each_broker_has_its_own_address_and_console_and_a_second_ctrl_c_kills_them(tmp_path: Path) -> None:
     everywhere = ("--listen", "0.0.0.0:0", "--advertise", "localhost:0", "--console", "127.0.0.1:0")
     running = Command(tmp_path, "--brokers", "2", "--memory", *everywhere)
     try:
@@ -124,8 +124,13 @@ def test_each_broker_has_its_own_advertised_address_and_console(tmp_path: Path) 
                 consoles.add((line[1], answer.status))
         assert {status for _, status in consoles} == {200}
         assert len(consoles) == 2
+        os.kill(running.children()[1], signal.SIGSTOP)  # a broker that does not stop in order
+        running.process.send_signal(signal.SIGINT)
+        running.wait_for("SIGINT: stopping", running.stderr)
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(STOP_S_MAX) == 130, "as `pykbroker start` after a second Ctrl-C"
     finally:
-        running.stop()
+        running.process.kill()
 
 
 def test_brokers_stop_and_remove_their_data_once_the_command_was_killed(

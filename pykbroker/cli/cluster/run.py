@@ -17,6 +17,7 @@ from pykbroker.cli.cluster.plan import CONTROLLER, ClusterPlan, of_broker
 from pykbroker.cli.signals import STOPPING
 from pykbroker.cli.start.data_dirs import default_data_dir
 from pykbroker.cli.start.process import write_log
+from pykbroker.cli.start.run import EXIT_CODE_IMPATIENT
 from pykbroker.core.address import Address
 from pykbroker.core.version import VERSION
 from pykbroker.processes.broker_process import BrokerProcess
@@ -132,7 +133,11 @@ async def lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
 
 
 def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool) -> None:
-    """Run the cluster until a signal. click.ClickException: a broker did not start, or died and is not restarted."""
+    """Run the cluster until a signal.
+
+    click.ClickException: a broker did not start, or died and is not restarted. click.exceptions.Exit: a second signal
+    came before all brokers had stopped.
+    """
     write_log(plan.log_level, "text")
     if reason := plan.refusal():
         raise click.UsageError(reason)
@@ -140,9 +145,12 @@ def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool
         path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
         os.makedirs(path, exist_ok=True)
         warn_left_out(path, plan)
-        failure = trio.run(Supervisor(plan, path, member.TEMPORARY if memory else member.KEPT, restarts=restarts).run)
-    if failure is not None:
-        raise click.ClickException(failure)
+        supervisor = Supervisor(plan, path, member.TEMPORARY if memory else member.KEPT, restarts=restarts)
+        trio.run(supervisor.run)
+    if supervisor.failure:
+        raise click.ClickException(supervisor.failure)
+    if supervisor.is_impatient:
+        raise click.exceptions.Exit(EXIT_CODE_IMPATIENT)
 
 
 def warn_left_out(path: str, plan: ClusterPlan) -> None:
@@ -161,16 +169,20 @@ def warn_left_out(path: str, plan: ClusterPlan) -> None:
 
 
 class Supervisor:
-    """The owner of the brokers' processes, and of the directory that has the data directory of each."""
+    """The owner of the brokers' processes, and of the directory that has the data directory of each.
+
+    `failure` is the reason, a sentence, if the cluster has stopped without a signal. `is_impatient` is whether a second
+    signal has killed the brokers that had not stopped.
+    """
 
     def __init__(self, plan: ClusterPlan, path: str, kind: str, *, restarts: bool) -> None:
         self._plan, self._path, self._kind, self._restarts = plan, path, kind, restarts
         self._lifelines = Lifelines()
         self._nodes: list[SupervisedBroker] = []
-        self._stopping, self._failure = trio.Event(), ""
+        self._stopping, self.failure, self.is_impatient = trio.Event(), "", False
 
-    async def run(self) -> str | None:
-        """Run until a signal or a failure, which is returned."""
+    async def run(self) -> None:
+        """Run until a signal or a failure."""
         with trio.open_signal_receiver(*STOPPING) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._stop_at_signal, signals)
@@ -184,7 +196,6 @@ class Supervisor:
                         for node in self._nodes:
                             node.kill()
                 nursery.cancel_scope.cancel()
-        return self._failure or None
 
     async def _start(self, running: trio.Nursery) -> None:
         """Start all brokers, the controller first, and report the cluster once all of them serve."""
@@ -231,15 +242,16 @@ class Supervisor:
             await trio.sleep(RESTART_S)
 
     def _fail(self, failure: str) -> None:
-        self._failure = self._failure or failure
+        self.failure = self.failure or failure
         self._stopping.set()
 
     async def _stop_at_signal(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
-            name, is_impatient = signal.Signals(number).name, self._stopping.is_set()
-            logger.info("%s: %s.", name, "killing the brokers that have not stopped" if is_impatient else "stopping")
+            name, self.is_impatient = signal.Signals(number).name, self._stopping.is_set()
+            what = "killing the brokers that have not stopped" if self.is_impatient else "stopping"
+            logger.info("%s: %s.", name, what)
             self._stopping.set()
-            if is_impatient:
+            if self.is_impatient:
                 for node in self._nodes:
                     node.kill()
 
