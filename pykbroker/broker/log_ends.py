@@ -45,7 +45,7 @@ def ends_to_ask(found: list[GroupSummaries], replicas: Replicas) -> Steps[Asked]
 
 
 async def log_ends(asked: Asked, peers: PeerBrokers) -> dict[TopicPartition, int]:
-    """Return the high watermarks that the leaders report. Those that do not come in time are left out."""
+    """Return the high watermarks that the leaders report in time."""
     ends: dict[TopicPartition, int] = {}
 
     async def ask(leader: int, keys: Iterable[TopicPartition]) -> None:

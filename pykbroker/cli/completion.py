@@ -40,7 +40,7 @@ def group_names(context: click.Context, _parameter: click.Parameter, incomplete:
 
 
 def words(context: click.Context, find: Callable[[Admin], Awaitable[Iterable[str]]], incomplete: str) -> list[str]:
-    """Return the words that an admin client finds and that begin with a text. After any failure there are none."""
+    """Return the words that an admin client finds and that begin with a text. After a failure, return no words."""
     import trio
 
     from pykbroker.client.admin_session import with_admin

@@ -98,7 +98,7 @@ class BrokerConnection:
         self.features_epoch = answer.finalized_features_epoch
 
     def newest_version(self, key: int) -> int:
-        """Return the newest version of an API that both sides support. Raise UnsupportedVersion if there is none."""
+        """Return the newest version of an API that both sides support. UnsupportedVersion: they share no version."""
         ours, theirs = APIS[key].accepted, self.versions.get(key)
         if theirs is None or min(ours.last, theirs.last) < max(ours.first, theirs.first):
             raise UnsupportedVersion(f"the broker has no version of {ApiKey(key).name} that this client has")

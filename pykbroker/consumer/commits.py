@@ -68,7 +68,7 @@ class OffsetCommits:
                 await trio.sleep(backoff.failed())
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
-        """Return the committed offsets, None where there is none. The caller sets the deadline. Raise ApiError."""
+        """Return the committed offset of each partition, or None. The caller sets the deadline. Raise ApiError."""
         backoff = self._backoff()
         while True:
             found, result = await self._look_up(partitions)

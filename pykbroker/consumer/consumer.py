@@ -308,7 +308,7 @@ class Consumer:
 
     @trio.lowlevel.enable_ki_protection
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
-        """Return the committed offsets of the group, None where there is none."""
+        """Return the committed offset of the group in each partition, or None if the group has not committed there."""
         return await self._limited(self._shell.offset_commits().committed, partitions)
 
     def group_member(self) -> CommitIdentity:

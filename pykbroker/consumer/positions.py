@@ -37,7 +37,7 @@ class LoadsCommitted(Protocol):
     """A function that returns the committed offsets of partitions."""
 
     async def __call__(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
-        """Return the offsets, None where there is none. Raise ApiError if the coordinator refuses."""
+        """Return the offset of each partition, or None. Raise ApiError if the coordinator refuses."""
 
 
 class PositionUpdates:

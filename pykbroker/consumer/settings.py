@@ -65,7 +65,7 @@ class ConsumerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
 
     @property
     def reset(self) -> ResetStrategy:
-        """Return the strategy of `auto_offset_reset`. Raise ValueError if it is none."""
+        """Return the strategy of `auto_offset_reset`. Raise ValueError for any other text."""
         return parse_offset_reset(self.auto_offset_reset)
 
     @property

@@ -17,7 +17,7 @@ class PeerBrokers(Protocol):
     """The connections to other brokers. `client.peers.Peers` matches it."""
 
     async def ask(self, node_id: int, request: Request[Rsp], /) -> Rsp:
-        """Return the response of a broker. Raise ApiError NETWORK_EXCEPTION if there is none."""
+        """Return the response of a broker. Raise ApiError NETWORK_EXCEPTION if it sends none."""
 
 
 class ClusterLeaders:

@@ -60,7 +60,7 @@ class Runtime:
     def ask(self, name: str, request: Any, verification: Verification | None = None) -> Call:
         """Pass a request to the coordinator of this group or transactional id.
 
-        The call is refused if there is none here.
+        The call is refused if this broker does not have the coordinator.
         """
         try:
             return self.ask_at(self.partition_of(name), request, verification)

@@ -30,7 +30,7 @@ class RequiredClusterId(NamedTuple):
 
 
 def required_cluster_id(text: str, source: str) -> RequiredClusterId:
-    """Return the cluster id that `source` requires. Raise StartError for a text that is none."""
+    """Return the cluster id that `source` requires. Raise StartError for a text that is no id."""
     if not TEXT.fullmatch(text):
         raise StartError(
             f"{source}: {text!r} is no cluster id: write one such as MkU3OEVBNTcwNTJENDM2Qk, in printable ASCII without"

@@ -11,7 +11,7 @@ class NamedValue(IntEnum):
 
     @classmethod
     def build_from(cls, val: Any) -> Self:
-        """Return the member with this number or name. Raise ValueError if there is none."""
+        """Return the member with this number or name. Raise ValueError if the enum has no such member."""
         name = str(val).strip().upper().replace("-", "_")
         if name in cls.__members__:
             return cls[name]
@@ -24,7 +24,7 @@ class NamedValue(IntEnum):
 
     @classmethod
     def value_for(cls, val: Any) -> int:
-        """Return the number of the member with this number or name. Raise ValueError if there is none."""
+        """Return the number of a member by its number or name. Raise ValueError if the enum has no such member."""
         return cls.build_from(val).value
 
 

@@ -32,7 +32,7 @@ class StoredLog(Protocol):
     async def read_batches(self, offset: int) -> Collection[Batch]:
         """Return at least one batch; the first is the batch that contains `offset`.
 
-        Raise ApiError or DecodeError if there is none.
+        Raise ApiError or DecodeError if no batch contains it.
         """
 
     async def open(self, batches: Collection[Batch]) -> list[bytes | DecodeError]:

@@ -129,7 +129,7 @@ class PipelineCluster:
         return self._run(ask, group_id=group)
 
     def last_committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """Return all committed offsets of a group. Those of open transactions are not waited for."""
+        """Return all committed offsets of a group. Open transactions are not waited for."""
 
         async def ask(admin: Admin) -> dict[TopicPartition, CommittedOffset]:
             return await committed_with_text(GroupCoordinators(admin), group)

@@ -78,8 +78,8 @@ class PipelineSession(NamedTuple):
 def pipeline_session(settings: SessionSettings, say: Say) -> Iterator[PipelineSession]:
     """Open a session for a job, or use the one that is open, which stays so.
 
-    Raise PipelineError if there is none, and in place of errors of Spark during the job. `say` is called with a line
-    if the connector is not Spark's own.
+    Raise PipelineError if no session can be opened, and in place of errors of Spark during the job. `say` is called
+    with a line if the connector is not Spark's own.
     """
     pyspark_version()
     close_interrupted_calls()

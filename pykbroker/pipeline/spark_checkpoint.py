@@ -49,8 +49,8 @@ def mend(
     """Write damaged files about batches again that the target has. Return a sentence for each of them.
 
     `noted` returns the ends that the target has noted of a batch, or None if it has none. They may have topics that
-    were left out before. Those of `topics` and of the plans that are whole are taken over. The plan before a left batch
-    gets the partitions of that batch alone, which would seem to have lost the others.
+    were left out before. The ends of `topics` and of the plans that are whole are taken over. The plan before a left
+    batch gets the partitions of that batch alone, which would seem to have lost the others.
     """
     last, done, said = _last(checkpoint), last_done(checkpoint), list[str]()
     left = left_batch(checkpoint)
@@ -112,7 +112,7 @@ def require_whole(checkpoint: Storage, connector: str) -> None:
 class BegunPartitions(NamedTuple):
     """The offsets at which partitions begin that the last batch which is done does not have.
 
-    Those in `resumed` go on behind an earlier batch, and those in `new` were in none.
+    Partitions in `resumed` go on behind an earlier batch, and partitions in `new` were in no batch.
     """
 
     resumed: dict[TopicPartition, int]

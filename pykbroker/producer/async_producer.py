@@ -213,7 +213,7 @@ class AsyncProducer:
         timestamps: Sequence[int] | None = None,
         partition: int | None = None,
     ) -> AsyncColumnsDelivery:
-        """Append records from columns, as `Producer.send_many` does. Errors are the same.
+        """Append records from columns, as `Producer.send_many` does, with the same errors.
 
         No serializer applies, and no partitioner that is a function.
         """

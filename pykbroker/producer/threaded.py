@@ -92,7 +92,7 @@ class ThreadedProducer:
         timestamps: Sequence[int] | None = None,
         partition: int | None = None,
     ) -> ColumnsDelivery:
-        """Append records from columns, as `Producer.send_many` does. Errors are the same."""
+        """Append records from columns, as `Producer.send_many` does, with the same errors."""
         self.loop.check()
         return run(append_columns(self.front, self.wait, topic, values, keys, headers, timestamps, partition))
 

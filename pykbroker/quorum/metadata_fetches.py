@@ -39,7 +39,7 @@ class MetadataFetch(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The records from the requested offset on, or why there are none."""
+    """The records from the requested offset on, or the reason why the response has no records."""
 
     high_watermark: int
     log_start_offset: int

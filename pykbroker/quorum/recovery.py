@@ -134,7 +134,7 @@ class StoredMetadata:
         return self._journal.log_end_offset if self._end is None else self._end
 
     async def read_batches(self, offset: int) -> list[Batch]:
-        """Return batches; the first contains `offset`. Raise DamagedMetadata if there is none."""
+        """Return batches; the first contains `offset`. Raise DamagedMetadata if no batch does."""
         data = await self._journal.read_patiently(offset, READ_BYTES, self.log_end_offset, at_least_one=True)
         found = list(batches(await _in_memory(data), strict=True))
         if not found or found[-1].last_offset < offset:

@@ -1,8 +1,8 @@
 """A process that has imported all clients, and forks a process for each program that stdin names.
 
 Each line of stdin is JSON: the number, the kind and the face of a program, its cluster, its topic, and a directory for
-its report and its errors. A line of stdout is the number of a program and its news: `pid PID`, `ready`, or `ended
-STATUS`. A process between this one and the program waits for its end.
+its report and its errors. Each line of stdout is the number of a program and what has happened to it: `pid PID`,
+`ready`, or `ended STATUS`. A process between this one and the program waits for its end.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def fill(servers: str, topic: str) -> None:
 
 
 def judge(kind: str, face: str, ended: list[Ended], servers: str, topic: str) -> bool:
-    """Print a line about all programs of a face, and one for each fault. Return whether there is none."""
+    """Print a line about all programs of a face, and one for each fault. Return whether no fault was found."""
     faults: Counter[str] = Counter()
     if kind == "producer":
         written = values_of(servers, topic)

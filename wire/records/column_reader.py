@@ -16,7 +16,7 @@ from wire.records.zigzag import read_varint, read_varlong
 
 _RUN_FIRST, _RUN_GROWTH, _PAUSE_FIRST, _PAUSE_MAX = 256, 16, 32, 4096
 _KEYLESS_MAX = 1024
-"""The records of an attempt at a keyless run. Those after a new timestamp are read twice."""
+"""The records of an attempt at a keyless run. Records after a new timestamp are read twice."""
 
 
 class Columns(msgspec.Struct, gc=False):

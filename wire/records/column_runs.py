@@ -160,7 +160,7 @@ def _headers(keys: Sequence[str], columns: Sequence[Sequence[bytes] | None], rec
 def _cut_out(
     data: bytes, pos: int, records: int, size: int, places: Sequence[range | None]
 ) -> list[Sequence[bytes] | None]:
-    """Return a column for each place of a run. A place of None has none."""
+    """Return a column for each place of a run, and None for a place that is None."""
     parts = [part for part in places if part is not None]
     layout = tuple((part.start, len(part)) for part in parts)
     whole = records - records % _UNPACKED

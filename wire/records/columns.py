@@ -23,7 +23,7 @@ _NULL = varint(-1)
 
 
 class _Encodings(dict[int, bytes]):
-    """Encodings by length. Those of the first `_LENGTHS_MAX` lengths that are asked for are kept."""
+    """Encodings by length. The encodings of the first `_LENGTHS_MAX` requested lengths are kept."""
 
     def __init__(self, encode: Callable[[int], bytes]) -> None:
         self._encode = encode

@@ -56,7 +56,7 @@ Segment: TypeAlias = Columns | RunSegment
 class Segments:
     """The records of one batch, or a part of them, as segments in their order. None of them is empty.
 
-    The attributes are those of `Columns`. Those of lists are made when they are asked for.
+    The attributes are those of `Columns`. Attributes that are lists are made at their first use.
     """
 
     __slots__ = ("_columns", "_count", "content_bytes", "segments")

@@ -100,7 +100,7 @@ def reset(
 def target(targets: Mapping[str, Any], group: str) -> tuple[str, Value]:
     """Return the one option that says where to, such as `to_offset`, and its value: an offset, ms, or a file's offsets.
 
-    click.UsageError: there is none, or more than one.
+    click.UsageError: none or several are given.
     """
     given = {name: value for name, value in targets.items() if value is not None and value is not False}
     if len(given) != 1:

@@ -61,7 +61,7 @@ class Given:
         return value
 
     def only_one(self, names: Sequence[str], refusal: str) -> str:
-        """Return the one option of these that is given. InvalidCommandLine: there is none, or more than one."""
+        """Return the one option of these that is given. InvalidCommandLine: none or several are given."""
         found = [name for name in names if name in self]
         if len(found) != 1:
             raise InvalidCommandLine(refusal)

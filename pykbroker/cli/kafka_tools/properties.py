@@ -12,7 +12,8 @@ T = TypeVar("T", bound=NamedTuple)
 def with_properties(default: T, texts: Mapping[str, str]) -> T:
     """Return `default` with the values of properties. The property print.key is the field print_key.
 
-    As in Kafka, an unknown property has no effect, and a flag is false unless its text is "true". Both are warned of.
+    As in Kafka, an unknown property has no effect, and a flag is false unless its text is "true". A warning names such
+    a property, and such a flag.
     """
     values: dict[str, Any] = {}
     for name, text in texts.items():

@@ -175,8 +175,8 @@ class JobOptions(NamedTuple):
 def job_command(*uses: Use, has_connector: bool = True) -> Callable[[Callable[..., None]], click.Command]:
     """Return the decorator that makes a command of a function, which gets JobOptions as its first argument.
 
-    `uses` is what the job does with topics. Without any, the command has no options for brokers. Those of the function
-    stand between --bootstrap and the options of Kafka's clients and of Spark.
+    `uses` is what the job does with topics. Without a use, the command has no options for brokers. The options of the
+    function stand between --bootstrap and the options of Kafka's clients and of Spark.
     """
     kafka = click.Option(
         ["--kafka"],

@@ -42,7 +42,7 @@ send_options = together(
 def producer_settings(
     bootstrap: Sequence[Address], codec: str, acks: str, settings: Sequence[str], **more: Any
 ) -> dict[str, Any]:
-    """Return the settings of a producer: those of the options, and more of its command. Those of -X take precedence."""
+    """Return the settings of a producer: of the options, and `more` of its command. -X takes precedence over both."""
     given = {"batch_size": BATCH_BYTES, "max_block_ms": 30_000, "compression_type": codec, "acks": acks, **more}
     return {"bootstrap_servers": named(bootstrap), **given, **dict(map(setting, settings))}
 

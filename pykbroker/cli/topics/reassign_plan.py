@@ -87,7 +87,7 @@ def taker(
     racks: Mapping[int, str | None],
     loads: Mapping[int, int],
 ) -> int:
-    """Return the broker that takes over a replica. ValueError: there is none."""
+    """Return the broker that takes over a replica. ValueError: no broker can."""
     free = [one for one in racks if one not in replicas and one not in leaving]
     if not free:
         raise ValueError(

@@ -80,7 +80,7 @@ class CommitResult(NamedTuple):
 
 
 class OffsetsFetched(NamedTuple):
-    """The committed offsets of an OffsetFetch response, None where there is none, and the result as a whole."""
+    """The committed offset of each partition in an OffsetFetch response, or None, and the result as a whole."""
 
     offsets: dict[TopicPartition, CommittedOffset | None]
     result: CommitResult

@@ -36,7 +36,7 @@ EARLIEST, LATEST, NO_RESET = ResetStrategy("earliest"), ResetStrategy("latest"),
 
 
 def parse_offset_reset(text: str) -> ResetStrategy:
-    """Return the strategy of a value of `auto.offset.reset`. Raise ValueError if it is none.
+    """Return the strategy of a value of `auto.offset.reset`. Raise ValueError for any other text.
 
     The duration after `by_duration:` is in ISO 8601, such as `PT1H30M` or `P7D`, and not negative.
     """

@@ -116,7 +116,7 @@ class ConsumerSubscription:
         return all(partition.topic in self.topics for partition in partitions)
 
     def assign_from_group(self, partitions: Iterable[TopicPartition], awaiting: Iterable[TopicPartition] = ()) -> None:
-        """Take the group's assignment. Those in `awaiting` are not fetched until `enable`."""
+        """Take the group's assignment. Partitions in `awaiting` are not fetched until `enable`."""
         assert self.is_from_group, "only a subscription has an assignment of the group"
         self._set_partitions(partitions)
         for partition in awaiting:
@@ -187,9 +187,9 @@ class ConsumerSubscription:
     # ---- positions
 
     def initialize(self, committed: dict[TopicPartition, CommittedOffset | None], leader_of: PartitionLeaderOf) -> None:
-        """Set the first positions by committed offsets, or by the reset strategy where there is none.
+        """Set the first positions by committed offsets, or by the reset strategy where no offset is committed.
 
-        Raise NoOffsetForPartition if there is neither.
+        Raise NoOffsetForPartition for a partition without a committed offset if the strategy is `none`.
         """
         homeless = []
         for partition, offset in committed.items():

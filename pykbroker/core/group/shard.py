@@ -61,7 +61,7 @@ class Shard:
         return group if isinstance(group, ConsumerGroup) else None
 
     def classic(self, group_id: str) -> ClassicGroup:
-        """Return the classic group with this id. Raise ApiError UNKNOWN_MEMBER_ID if there is none."""
+        """Return the classic group with this id. Raise ApiError UNKNOWN_MEMBER_ID without such a group."""
         group = self.find_classic(group_id)
         if group is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)

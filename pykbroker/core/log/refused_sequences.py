@@ -3,7 +3,7 @@
 A producer sends up to five batches of a partition at once. If the first is refused with an error that asks for its
 repetition, such as NOT_ENOUGH_REPLICAS, and the next one could be appended, the next one is out of order: the first is
 missing. librdkafka answers OUT_OF_ORDER_SEQUENCE_NUMBER with a new producer epoch, in which it sends batches of all
-partitions again whose responses it has not seen. Those that are in the log already are then in it twice. A batch that
+partitions again whose responses it has not seen. The log then has the batches twice that it had already. A batch that
 follows a refused one therefore gets the error of the refused one, and the producer repeats both in their order.
 
 1. The lowest refused sequence of each producer is remembered, until a batch of a newer epoch is refused or the producer

@@ -365,7 +365,8 @@ class ProducerBatch:
     def offsets(self, index: int, count: int) -> tuple[Sequence[int], dict[int, Exception]]:
         """Return the offsets of `count` records from `index` on, and the errors of those that failed.
 
-        Both count records from 0. The offset of a record that failed, or that was sent with acks=0, is -1.
+        The errors are by the number of the record, counted from 0 for the one at `index`. The offset of a record that
+        failed, or that was sent with acks=0, is -1.
         """
         outcome = self.outcome
         if not self._parts and outcome is not None and outcome.error is None:

@@ -146,7 +146,7 @@ class Sequences:
         self._bumping.add(partition)
 
     def _restart_bumping(self) -> None:
-        """Number the batches of partitions anew that need it. Those that wait for an answer keep their old epoch."""
+        """Number the batches of partitions anew that need it. Batches that wait for an answer keep their old epoch."""
         if self.identity.is_valid:
             for partition in [each for each in self._bumping if not self._is_open(each)]:
                 self._of(partition).restart(self.identity)

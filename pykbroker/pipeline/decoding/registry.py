@@ -24,7 +24,7 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json, application/json"
 
 
 class RegisteredSchema(msgspec.Struct, frozen=True):
-    """The answer of `GET /schemas/ids/{id}`. The type Avro is left out."""
+    """The answer of `GET /schemas/ids/{id}`. A registry leaves out the type if it is Avro."""
 
     text: str = msgspec.field(name="schema")
     type: str = msgspec.field(name="schemaType", default="AVRO")

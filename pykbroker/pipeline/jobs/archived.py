@@ -51,7 +51,7 @@ class ArchiveClaims(NamedTuple):
     has the sum of the batches with checksums alone. Their records have higher offsets than the others.
 
     `files` has the files that the commits name by their paths in the archive, or None for a format that names files
-    itself, and for a directory that no job has made. Those in `pending` may not be there yet. `unproven` are the
+    itself, and for a directory that no job has made. The files in `pending` may not be there yet. `unproven` are the
     batches of an earlier version, which do not name their files. `batches` has the ranges of each batch, as far as
     commits are not folded.
     """

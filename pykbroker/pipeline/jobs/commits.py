@@ -116,7 +116,7 @@ class ArchiveCommit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ArchiveState(NamedTuple):
-    """The sum of all commits, and the files that they name. Those in `pending` may not be in the archive yet.
+    """The sum of all commits, and the files that they name. Files in `pending` may not be there yet.
 
     `batches` has the ranges of each commit, of which the first one may be the sum of many.
     """
@@ -419,7 +419,7 @@ def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
 
 
 def summed_ranges(ranges: Iterable[ArchivedRange]) -> list[ArchivedRange]:
-    """Return the sums of ranges by partition, sorted. Those without checksums are summed apart, and come first.
+    """Return the sums of ranges by partition, sorted. Ranges without checksums are summed apart, and come first.
 
     If a range without a checksum follows others, as after a return to an earlier version, it takes theirs.
     """

@@ -90,8 +90,8 @@ class ParquetFiles:
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the files of a batch to the run's directory, and commit them. Return the number of records.
 
-        Tasks of a killed run may still write into the directory of theirs. So may those of an attempt that has failed
-        in this run, so that each attempt has another one.
+        Each attempt has a directory of its own: tasks of a killed run, and of an attempt of this run that has failed,
+        may still write into theirs.
         """
         self._attempts += 1
         directory = f"{self._commits.staging}/batch-{batch}-{self._attempts}"

@@ -79,7 +79,8 @@ def limits_of(ranges: Claimed) -> ComparedOffsets:
 def require_newer(claims: ArchiveClaims, records: DataFrame, place: str, topics: Collection[str] = ()) -> None:
     """Raise PipelineError if records with checksums are others than the commits claim.
 
-    Those of partitions whose older batches have none are read once more. `records` are of all topics or of some.
+    Records of partitions whose older batches have no checksums are read once more. `records` are of all topics or of
+    some.
     """
     if newer := newer_ranges(claimed_of(claims.ranges, topics), claims.proven):
         require_claimed(newer, read_ranges(within(records, limits_of(newer))), place)

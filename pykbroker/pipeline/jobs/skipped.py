@@ -80,7 +80,7 @@ def before_records(skipped: Iterable[SkippedRange], firsts: Mapping[TopicPartiti
 
 
 def merged(one: Iterable[SkippedRange], two: Iterable[SkippedRange]) -> list[SkippedRange]:
-    """Return the ranges of both, sorted. Of those with the same first offset, the longest one counts."""
+    """Return the ranges of both, sorted. If several begin at the same offset, return the longest one."""
     longest: dict[tuple[str, int, int], SkippedRange] = {}
     for each in sorted([*one, *two]):
         longest[each.topic, each.partition, each.first] = each

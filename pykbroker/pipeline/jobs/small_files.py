@@ -89,7 +89,7 @@ def failed_read(error: Exception) -> str:
 def own_files(listed: Iterable[StoredFile], named: Container[str], *, has_unnamed: bool) -> list[StoredFile]:
     """Return the files of an archive among all that lie in it.
 
-    Those of an earlier version have no names in commits. They are known by their own names, and by those of their days.
+    Commits of an earlier version do not name their files, which are known by their own names and those of their days.
     """
     return [each for each in listed if each.path in named or (has_unnamed and UNNAMED.fullmatch(each.path))]
 

@@ -40,7 +40,7 @@ class TableSums(msgspec.Struct, frozen=True, omit_defaults=True):
     before: dict[str, dict[int, Numbers]] = {}
 
     def ranges(self) -> list[ArchivedRange]:
-        """Return the sums by partition. Those without checksums come first."""
+        """Return the sums by partition. Sums without checksums come first."""
         every = (
             ArchivedRange.of(topic, index, *numbers)
             for by_topic in (self.before, self.partitions)

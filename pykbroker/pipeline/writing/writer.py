@@ -38,7 +38,7 @@ PRODUCER = {
     "max.request.size": str(32 << 20),  # the limit of the topic decides about large records
     "buffer.memory": str(64 << 20),
 }
-"""The settings of the producer that differ from Kafka's defaults. Those of the user come first."""
+"""The settings of the producer that differ from Kafka's defaults. Settings of the user take precedence."""
 
 
 CLOSE_S_MAX = 10

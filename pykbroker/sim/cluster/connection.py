@@ -68,7 +68,7 @@ class ClusterDialer(Dialer):
             return await self._links[address].connection()
 
     def open_link(self, address: tuple[str, int]) -> BrokerConnection:
-        """Return the open connection to an address. Raise Again if there is none."""
+        """Return the open connection to an address. Raise Again if no connection is open."""
         link = self._links.get(address)
         if link is None or link.current is None:
             raise Again(f"no connection to {address[0]} is open")

@@ -40,7 +40,7 @@ class LeaderTable:
         self._leaders: dict[Place, tuple[int, int]] = {}
 
     def leader_of(self, place: Place) -> int:
-        """Return the node id of a partition's leader. Raise Again if there is none, or if it is unknown."""
+        """Return the node id of a partition's leader. Raise Again without a known leader."""
         _, leader = self._leaders.get(place, (0, NO_LEADER))
         if leader not in self.addresses:
             self.is_stale = True
