@@ -10,28 +10,12 @@ from collections.abc import Iterable, Mapping
 
 from pykbroker.core.config.config import BrokerConfig, Texts
 from pykbroker.core.config.java_classes import check_no_classes
+from pykbroker.core.config.listener_change import OF_ALL_LISTENERS, STORES, check_listener_change
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.config.row import Row, Update
 from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX, listener_row
 from pykbroker.core.config.type import INTEGER, Value
 from pykbroker.core.errors import ApiError, bad_request
-
-OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-"""Configs that may be set as the cluster-wide default even with a listener prefix."""
-
-ONLY_OF_LISTENERS = (
-    "ssl.key.password",
-    "ssl.keystore.certificate.chain",
-    "ssl.keystore.key",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.keystore.type",
-    "ssl.truststore.certificates",
-    "ssl.truststore.location",
-    "ssl.truststore.password",
-    "ssl.truststore.type",
-)
-"""Configs that may be changed only with a listener prefix."""
 
 THREADS = (
     "background.threads",
@@ -67,7 +51,7 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
     )
     refuse_any(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
-        (config for config in wanted if config in ONLY_OF_LISTENERS),
+        (config for config in wanted if config in STORES),
     )
     known = (broker.broker if of_this else {}) if name else broker.cluster
     check_no_classes(
@@ -87,6 +71,7 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
             changed = broker.with_dynamic(wanted, broker.broker)
         else:
             changed = broker.with_dynamic(broker.cluster, wanted)
+            check_listener_change(broker, changed)
     except ApiError as error:
         raise bad_request(str(error)) from error
     for config in (*NEVER_ZERO, *filter(listener_row, wanted)):

@@ -201,6 +201,12 @@ def check_ports(setting: str, addresses: Addresses) -> None:
 
     Of all interfaces, `bind` takes both families.
     """
+    for port, names in shared_ports(addresses):
+        raise StartError(f"{setting}: {' and '.join(names)} share port {port}: give each listener its own")
+
+
+def shared_ports(addresses: Addresses) -> Iterator[tuple[int, list[str]]]:
+    """Yield each port that listeners share though they may not, and their names."""
     by_port: dict[int, list[str]] = {}
     for name, address in addresses.items():
         if address.port:
@@ -209,7 +215,7 @@ def check_ports(setting: str, addresses: Addresses) -> None:
         hosts = [addresses[name].host for name in names]
         families = {":" in host for host in hosts if host and host not in NOT_ROUTABLE and not is_name(host)}
         if len(names) > 1 and not (len(names) == len(families) == 2):
-            raise StartError(f"{setting}: {' and '.join(names)} share port {port}: give each listener its own")
+            yield port, names
 
 
 def check_protocols(setting: str, names: Iterable[str], known: Mapping[str, SecurityProtocol]) -> None:

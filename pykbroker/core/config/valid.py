@@ -70,7 +70,10 @@ class ListOf(msgspec.Struct, frozen=True):
         """Raise ApiError INVALID_CONFIG for the first fault of the list."""
         words = value if isinstance(value, tuple) else ()
         if self.needed and not words:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' must not be empty")
+            allowed = str(self) or "any non-empty value"
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"Configuration '{name}' must not be empty. Valid values include: {allowed}"
+            )
         if "" in words:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' values must not be empty.")
         for word in words if self.words else ():
