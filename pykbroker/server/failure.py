@@ -8,15 +8,15 @@ from typing import Any
 from pykbroker.core.errors import ApiError
 from pykbroker.server.handler import CloseConnection
 from pykbroker.server.table import Route
-from wire.api import APIS
-from wire.declare import Response
+from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
-from wire.schema import fields_of
+from wire.errors import EncodeError
+from wire.refusal import refusal
 
 logger = logging.getLogger(__name__)
 
 
-def failure(route: Route, request: Any, error: Exception) -> Response:
+def failure(route: Route, request: Request[Any], error: Exception) -> Response:
     """Return the error response of the request's API.
 
     An `ApiError` has the error code. Any other error is a bug of this broker: it is logged with a traceback, and the
@@ -31,21 +31,10 @@ def failure(route: Route, request: Any, error: Exception) -> Response:
             route.version,
             exc_info=error,
         )
-    response = route.handler.refuse(request, code)
-    if response is not None:
-        return fitted(response, route.version)
-    response_class = APIS[route.key].response
-    names = {field.name for field in fields_of(response_class) if route.version in field.versions}
-    if "error_code" not in names:
-        raise CloseConnection(f"{route.key.name} has no response for {code.name}")
-    if "error_message" in names:
-        return response_class(error_code=code, error_message=None)
-    return response_class(error_code=code)
-
-
-def fitted(response: Response, version: int) -> Response:
-    """Reset the fields that this version lacks, such as the top-level error code. The response can then be encoded."""
-    for field in fields_of(type(response)):
-        if version not in field.versions:
-            setattr(response, field.name, field.default)
+    try:
+        response: Response = refusal(request, route.version, code)
+    except EncodeError:
+        raise CloseConnection(f"{route.key.name} has no response for {code.name}") from None
+    if getattr(request, "acks", None) == 0:
+        raise CloseConnection(f"{route.key.name} with acks=0 failed: {code.name}")
     return response

@@ -8,7 +8,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.server.handler import CloseConnection, EncodedResponse, Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.declare import Request, Response
+from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.frame import LENGTH_BYTES, encode_request
 from wire.header import decode_response_header
@@ -26,21 +26,16 @@ class EnvelopeSender(Protocol):
 
 
 class ForwardedHandler(Handler):
-    """A handler that forwards the requests of one API. `local` makes the error responses of the API."""
+    """A handler that forwards the requests of one API."""
 
-    __slots__ = ("_local", "_sender", "key", "versions")
+    __slots__ = ("_sender", "key", "versions")
 
-    def __init__(self, key: ApiKey, versions: str, sender: EnvelopeSender, local: Handler | None = None) -> None:
-        self.key, self.versions = key, versions  # type: ignore[misc]
-        self._sender, self._local = sender, local
+    def __init__(self, key: ApiKey, versions: str, sender: EnvelopeSender) -> None:
+        self.key, self.versions, self._sender = key, versions, sender  # type: ignore[misc]
 
     def __call__(self, context: RequestContext, request: Any) -> Later:
         # the next request sees the change
         return Later(self._forward(context, request), holds_connection=True, awaits_node=True)
-
-    def refuse(self, request: Any, code: ErrorCode) -> Response | None:
-        """Return the response of the API's own handler."""
-        return None if self._local is None else self._local.refuse(request, code)
 
     async def _forward(self, context: RequestContext, request: Request[Any]) -> EncodedResponse:
         session = context.session

@@ -11,7 +11,6 @@ from pykbroker.core.security.authorizer import AllowAll, Authorizer
 from pykbroker.core.security.permissions import PERMISSIONS, ClusterRight
 from pykbroker.core.security.session import Session
 from pykbroker.server.handler import Answer, Handler, RequestContext
-from wire.declare import Response
 from wire.error_codes import ErrorCode
 
 
@@ -30,10 +29,6 @@ class GuardedHandler(Handler, msgspec.Struct, frozen=True):
         """Handle a large request as the API's own handler does."""
         self._check(context.session, request)
         return self.handler.handle_large(context, request)
-
-    def refuse(self, request: Any, code: ErrorCode) -> Response | None:
-        """Return the response of the API's own handler."""
-        return self.handler.refuse(request, code)
 
     def _check(self, session: Session, request: Any) -> None:
         if not self.right.allows(self.authorizer, session, request):

@@ -12,7 +12,6 @@ from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
 from wire.api import ApiKey
 from wire.declare import Response
-from wire.error_codes import ErrorCode
 
 
 class EncodedResponse(Response):
@@ -106,10 +105,3 @@ class Handler:
         request.
         """
         return self(context, request)
-
-    def refuse(self, request: Any, code: ErrorCode) -> Response | None:
-        """Return the response to a request that failed as a whole.
-
-        The default, None, stands for a response that has only the top-level error code.
-        """
-        return None

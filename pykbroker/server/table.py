@@ -187,10 +187,6 @@ class DeferredHandler(Handler):
     def __call__(self, context: RequestContext, request: Any) -> Answer:
         return self.built(context, request)
 
-    def refuse(self, request: Any, code: ErrorCode) -> Response | None:
-        """Return the response of the real handler."""
-        return self.built.refuse(request, code)
-
 
 class ApiTable(dict[int, Route]):
     """The routes by `API key << 16 | version`, compiled on first use, which also builds a deferred handler.

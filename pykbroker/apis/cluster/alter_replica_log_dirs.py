@@ -15,7 +15,6 @@ import msgspec
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.steps import finish
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
@@ -49,10 +48,6 @@ class AlterReplicaLogDirs(Handler, msgspec.Struct, frozen=True):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
         return now_or_later(answer({key: await self._move(key, path) for key, path in wanted.items()}))
-
-    def refuse(self, request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
-        """Return a response with the error `code` for every partition."""
-        return finish(answer(dict.fromkeys(dict(named(request)), code)))
 
     async def _move(self, key: TopicPartition, path: str) -> ErrorCode:
         try:

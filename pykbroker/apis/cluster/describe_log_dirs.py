@@ -49,13 +49,6 @@ class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
             wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
         return now_or_later(self._describe_all(wanted))
 
-    def refuse(self, request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
-        """Return a response with the error `code` at the top level.
-
-        Versions below 3 have no such field: the response is empty.
-        """
-        return DescribeLogDirsResponse(error_code=code)
-
     def _describe_all(self, wanted: set[TopicPartition] | None) -> Steps[Answer]:
         response = DescribeLogDirsResponse()
         for directory, disk in zip(self.directories, self.disks, strict=True):

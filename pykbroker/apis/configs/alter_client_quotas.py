@@ -13,13 +13,7 @@ import msgspec
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
-from wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlterClientQuotasResponseEntryData,
-    EntityData,
-)
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 
 
 class AlterClientQuotas(Handler, msgspec.Struct, frozen=True):
@@ -31,14 +25,3 @@ class AlterClientQuotas(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: AlterClientQuotasRequest) -> Later:
         return Later(self.controller.ask(request), holds_connection=True, awaits_node=True)
-
-    def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
-        """Return a response with the error `code` for every entity."""
-        return AlterClientQuotasResponse(
-            entries=[
-                AlterClientQuotasResponseEntryData(
-                    code, None, [EntityData(part.entity_type, part.entity_name) for part in entry.entity]
-                )
-                for entry in request.entries
-            ]
-        )

@@ -61,10 +61,6 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
         response.responses = [answers[named(resource)] for resource in resources]
         return response
 
-    def refuse(self, request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
-        """Return a response with the error `code` for every resource."""
-        return AlterConfigsResponse(responses=[failed(resource, code) for resource in request.resources])
-
 
 def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int, str]:
     """Return the type and the name of the resource."""

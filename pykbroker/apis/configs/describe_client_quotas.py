@@ -27,6 +27,7 @@ from wire.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from wire.refusal import refusal
 from wire.stored.metadata_settings import ClientQuotaRecord
 
 TYPES = ("user", "client-id", "ip")
@@ -54,7 +55,7 @@ class DescribeClientQuotas(Handler, msgspec.Struct, frozen=True):
         try:
             check(request.components)
         except ApiError as error:
-            return failed(error.code, error.message)
+            return refusal(request, context.version, error.code, error.message)
         entries: dict[tuple[tuple[str, str | None], ...], EntryData] = {}
         for record in self.image().records.of(ClientQuotaRecord):
             yield
@@ -64,15 +65,6 @@ class DescribeClientQuotas(Handler, msgspec.Struct, frozen=True):
                 entry = entries.setdefault(parts, EntryData([EntityData(*part) for part in parts], []))
                 entry.values.append(ValueData(record.key, record.value))
         return DescribeClientQuotasResponse(entries=list(entries.values()))
-
-    def refuse(self, request: DescribeClientQuotasRequest, code: ErrorCode) -> DescribeClientQuotasResponse:
-        """Return a response with the error `code` and null entries. An empty list would mean that no quota matched."""
-        return failed(code, None)
-
-
-def failed(code: ErrorCode, message: str | None) -> DescribeClientQuotasResponse:
-    """Return a top-level error with null entries."""
-    return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
 
 
 def matches(entity: dict[str, str | None], components: Iterable[ComponentData], strict: bool) -> bool:

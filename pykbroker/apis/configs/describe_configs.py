@@ -71,15 +71,6 @@ class DescribeConfigs(Handler, msgspec.Struct, frozen=True):
             results=[self._describe(context, resource, sheet, image) for resource in request.resources]
         )
 
-    def refuse(self, request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
-        """Return a response with the error `code` for every resource."""
-        return DescribeConfigsResponse(
-            results=[
-                DescribeConfigsResult(code, None, resource.resource_type, resource.resource_name)
-                for resource in request.resources
-            ]
-        )
-
     async def _describe_many(
         self, context: RequestContext, request: DescribeConfigsRequest, sheet: ConfigSheet, image: MetadataImage
     ) -> DescribeConfigsResponse:

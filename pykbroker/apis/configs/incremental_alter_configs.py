@@ -73,10 +73,6 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
         response = await self.controller.ask(request)
         return now_or_later(in_order(resources, answers, response))
 
-    def refuse(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
-        """Return a response with the error `code` for every resource."""
-        return IncrementalAlterConfigsResponse(responses=[answered(resource, code) for resource in request.resources])
-
 
 def in_order(
     resources: list[AlterConfigsResource],

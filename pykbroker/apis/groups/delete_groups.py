@@ -46,10 +46,6 @@ class DeleteGroups(Handler, msgspec.Struct, frozen=True):
             )
         )
 
-    def refuse(self, request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
-        """Return a response with the error `code` for every group."""
-        return DeleteGroupsResponse(results=[DeletableGroupResult(name, code) for name in request.groups_names])
-
     def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.authorizer.allows(context.session, Operation.DELETE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))

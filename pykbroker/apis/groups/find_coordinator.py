@@ -60,16 +60,6 @@ class FindCoordinator(Handler, msgspec.Struct, frozen=True):
             return now_or_later(self._create(context, request, keys, topic))
         return now_or_later(self._answer(context, request, keys))
 
-    def refuse(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
-        """Return a response with the error `code` for every key."""
-        return FindCoordinatorResponse(
-            error_code=code,
-            error_message=None,
-            node_id=-1,
-            port=-1,
-            coordinators=[_refused(key, code) for key in request.coordinator_keys],
-        )
-
     async def _create(
         self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str], topic: CoordinatorTopic
     ) -> Answer:

@@ -39,10 +39,6 @@ class JoinGroup(Handler, msgspec.Struct, frozen=True):
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
 
-    def refuse(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-        """Return a response with the error `code`, after an unexpected failure."""
-        return JoinGroupResponse(error_code=code, member_id=request.member_id)
-
 
 def _answer(context: RequestContext, request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
     """Return the coordinator's response. An empty protocol name becomes null in versions that allow null."""

@@ -28,6 +28,7 @@ from wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from wire.refusal import refusal
 
 BY_ID_VERSION_FIRST = 10
 
@@ -43,7 +44,7 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
         if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return self.refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return refusal(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         refused: list[OffsetCommitResponseTopic] = []
         taken = [topic for topic in request.topics if self._has_committable(context, topic, refused)]
         if request.topics and not taken:
@@ -55,10 +56,6 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
         if isinstance(answer, Response):
             return _merged(answer, refused)
         return now_or_later(_merged_later(answer, refused))
-
-    def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-        """Return a response with the error `code` for every partition."""
-        return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
     def _has_committable(
         self, context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]

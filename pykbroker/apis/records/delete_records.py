@@ -16,7 +16,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.steps import Steps, finish
+from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.deletion import Deletion
 from pykbroker.replica.replicas import Replicas
@@ -63,17 +63,6 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
         if waiting:
             return Later(_finish(response, waiting, request.timeout_ms), holds_connection=False)
         return response
-
-    def refuse(self, request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
-        """Return a response with the error `code` for every partition."""
-        return DeleteRecordsResponse(
-            topics=[
-                DeleteRecordsTopicResult(
-                    name, [DeleteRecordsPartitionResult(index, NO_OFFSET, code) for index in offsets]
-                )
-                for name, offsets in finish(by_topic(request)).items()
-            ]
-        )
 
     def _delete(self, context: RequestContext, key: TopicPartition, offset: int) -> Deletion:
         """Delete the records before `offset` on this broker."""

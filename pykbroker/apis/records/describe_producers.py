@@ -53,15 +53,6 @@ class DescribeProducers(Handler, msgspec.Struct, frozen=True):
             yield
         return response
 
-    def refuse(self, request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
-        """Return a response with the error `code` for every partition."""
-        return DescribeProducersResponse(
-            topics=[
-                TopicResponse(name, [PartitionResponse(index, code) for index in indexes])
-                for name, indexes in by_topic(request).items()
-            ]
-        )
-
     def _partitions(
         self, context: RequestContext, topic: str, indexes: Iterable[int]
     ) -> Steps[list[PartitionResponse]]:

@@ -92,20 +92,6 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
         response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(*each) for each in answers.items()])
         return Later(self._finish(response, cold), holds_connection=False) if cold else response
 
-    def refuse(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
-        """Return a response with the error `code` for every partition."""
-        return ListOffsetsResponse(
-            topics=[
-                ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=[
-                        ListOffsetsPartitionResponse(asked.partition_index, code) for asked in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-
     def partition(self, context: RequestContext, topic: str, asked: ListOffsetsPartition) -> Partition:
         """Return the partition. Raise ApiError if it is not here, or if the client may not describe it."""
         if not permitted(self.authorizer, context.session, self.key, topic):

@@ -47,17 +47,6 @@ class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
             response.topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
         return response
 
-    def refuse(self, request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
-        """Return a response with the error `code` for every partition."""
-        return OffsetForLeaderEpochResponse(
-            topics=[
-                OffsetForLeaderTopicResult(
-                    topic.topic, [EpochEndOffset(code, asked.partition) for asked in topic.partitions]
-                )
-                for topic in request.topics
-            ]
-        )
-
     def _end_offset(self, context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
         try:
             if not permitted(self.authorizer, context.session, self.key, topic):

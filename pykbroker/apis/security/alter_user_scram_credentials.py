@@ -12,12 +12,7 @@ import msgspec
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
-from wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-)
+from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
 
 class AlterUserScramCredentials(Handler, msgspec.Struct, frozen=True):
@@ -29,10 +24,3 @@ class AlterUserScramCredentials(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: AlterUserScramCredentialsRequest) -> Later:
         return Later(self.controller.ask(request), holds_connection=True, awaits_node=True)
-
-    def refuse(self, request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
-        """Return a response with the error `code` for every user."""
-        names = [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
-        return AlterUserScramCredentialsResponse(
-            results=[AlterUserScramCredentialsResult(name, code, None) for name in dict.fromkeys(names)]
-        )

@@ -24,7 +24,3 @@ class CreateAcls(Handler, msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
         refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return CreateAclsResponse(results=[refused] * len(request.creations))
-
-    def refuse(self, request: CreateAclsRequest, code: ErrorCode) -> CreateAclsResponse:
-        """Return a response with the error `code` for every ACL."""
-        return CreateAclsResponse(results=[AclCreationResult(code, None)] * len(request.creations))

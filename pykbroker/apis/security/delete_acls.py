@@ -24,7 +24,3 @@ class DeleteAcls(Handler, msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
         refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
-
-    def refuse(self, request: DeleteAclsRequest, code: ErrorCode) -> DeleteAclsResponse:
-        """Return a response with the error `code` for every filter."""
-        return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(code, None)] * len(request.filters))

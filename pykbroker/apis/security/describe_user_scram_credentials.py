@@ -42,16 +42,6 @@ class DescribeUserScramCredentials(Handler, msgspec.Struct, frozen=True):
             results=[described(name, times, known.get(name)) for name, times in wanted.items()]
         )
 
-    def refuse(
-        self, request: DescribeUserScramCredentialsRequest, code: ErrorCode
-    ) -> DescribeUserScramCredentialsResponse:
-        """Return a response with the error `code` for the request and for each user.
-
-        As in Kafka, the results of users have no names.
-        """
-        results = [DescribeUserScramCredentialsResult("", code, None) for _ in request.users or ()]
-        return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=results)
-
 
 def described(name: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
     """Return one user's result; a user named more than once, or without credentials, gets an error."""

@@ -13,12 +13,9 @@ import msgspec
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
 )
 
 
@@ -39,19 +36,3 @@ class AlterPartitionReassignments(Handler, msgspec.Struct, frozen=True):
         if not request.topics:
             return AlterPartitionReassignmentsResponse()
         return await self.controller.ask(request)
-
-    def refuse(
-        self, request: AlterPartitionReassignmentsRequest, code: ErrorCode
-    ) -> AlterPartitionReassignmentsResponse:
-        """Return a response with the error `code` for the request and for every partition."""
-        return AlterPartitionReassignmentsResponse(
-            error_code=code,
-            error_message=None,
-            responses=[
-                ReassignableTopicResponse(
-                    topic.name,
-                    [ReassignablePartitionResponse(one.partition_index, code, None) for one in topic.partitions],
-                )
-                for topic in request.topics
-            ],
-        )

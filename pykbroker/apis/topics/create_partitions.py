@@ -43,10 +43,6 @@ class CreatePartitions(Handler, msgspec.Struct, frozen=True):
         response.results += failed(sorted(refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return response
 
-    def refuse(self, request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
-        """Return a response with the error `code` for every topic."""
-        return CreatePartitionsResponse(results=failed([topic.name for topic in request.topics], code))
-
     def _allowed(self, context: RequestContext, name: str) -> bool:
         return permitted(self.authorizer, context.session, self.key, name)
 

@@ -18,6 +18,7 @@ from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from wire.refusal import refusal
 
 
 class CreateTopics(Handler, msgspec.Struct, frozen=True):
@@ -39,13 +40,9 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
         try:
             response = await self.controller.ask(request)
         except ApiError as error:
-            response = self.refuse(request, error.code, error.message)
+            response = refusal(request, context.version, error.code, error.message)
         response.topics += failed([*refused], ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
         return response
-
-    def refuse(self, request: CreateTopicsRequest, code: ErrorCode, message: str | None = None) -> CreateTopicsResponse:
-        """Return a response with the error `code` for every topic."""
-        return CreateTopicsResponse(topics=failed([topic.name for topic in request.topics], code, message))
 
     def _allowed(self, context: RequestContext, name: str) -> bool:
         return permitted(self.authorizer, context.session, self.key, name)

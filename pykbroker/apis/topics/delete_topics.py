@@ -26,8 +26,8 @@ from wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from wire.refusal import refusal
 
-BY_ID_VERSION_FIRST = 6
 DISABLED_VERSION_FIRST = 3
 
 
@@ -48,26 +48,21 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
     async def _answer(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if not self.enabled:
             known = context.version >= DISABLED_VERSION_FIRST
-            return self.refuse(request, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST)
-        if context.version < BY_ID_VERSION_FIRST:
-            for names in portions(request.topic_names):
-                request.topics += [DeleteTopicState(name=name) for name in names]
-                await trio.lowlevel.checkpoint()
-            request.topic_names = []
+            return refusal(
+                request, context.version, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+            )
+        topics = [*request.topics]
+        for names in portions(request.topic_names):
+            topics += [DeleteTopicState(name=name) for name in names]
+            await trio.lowlevel.checkpoint()
         allowed, refused = list[DeleteTopicState](), list[DeleteTopicState]()
-        for few in portions(request.topics):
+        for few in portions(topics):
             for topic in few:
                 (allowed if self._allowed(context, topic) else refused).append(topic)
             await trio.lowlevel.checkpoint()
-        request.topics = allowed
-        response = await self.controller.ask(request)
+        response = await self.controller.ask(DeleteTopicsRequest(topics=allowed, timeout_ms=request.timeout_ms))
         response.responses += [result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in refused]
         return response
-
-    def refuse(self, request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
-        """Return a response with the error `code` for every topic."""
-        topics = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-        return DeleteTopicsResponse(responses=[result(topic, code) for topic in topics])
 
     def _allowed(self, context: RequestContext, topic: DeleteTopicState) -> bool:
         name = topic.name

@@ -86,10 +86,6 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
             response.topics += [failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in asked if name in hidden]
         return response
 
-    def refuse(self, request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
-        """Return a response with the error `code` for every requested topic."""
-        return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in request.topics])
-
     def _allowed(self, context: RequestContext, name: str) -> bool:
         return permitted(self.authorizer, context.session, self.key, name)
 

@@ -12,17 +12,11 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.server.failure import fitted
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.declare import Response
-from wire.error_codes import ErrorCode
-from wire.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
+from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from wire.refusal import refusal
 
 
 class ElectLeaders(Handler, msgspec.Struct, frozen=True):
@@ -42,19 +36,4 @@ class ElectLeaders(Handler, msgspec.Struct, frozen=True):
         try:
             return await self.controller.ask(request)
         except ApiError as error:
-            return fitted(self.refuse(request, error.code, error.message), context.version)
-
-    def refuse(self, request: ElectLeadersRequest, code: ErrorCode, message: str | None = None) -> ElectLeadersResponse:
-        """Return a response with the error `code` for the request and for every partition.
-
-        Version 0 has no top-level error.
-        """
-        return ElectLeadersResponse(
-            error_code=code,
-            replica_election_results=[
-                ReplicaElectionResult(
-                    topic.topic, [PartitionResult(index, code, message) for index in topic.partitions]
-                )
-                for topic in request.topic_partitions or ()
-            ],
-        )
+            return refusal(request, context.version, error.code, error.message)

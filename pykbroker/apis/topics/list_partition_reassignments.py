@@ -15,7 +15,6 @@ from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.world.portions import portions
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -48,19 +47,6 @@ class ListPartitionReassignments(Handler, msgspec.Struct, frozen=True):
                 response.topics.append(OngoingTopicReassignment(name, partitions))
             yield
         return response
-
-    def refuse(self, request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
-        """Return a top-level error together with the requested partitions."""
-        return ListPartitionReassignmentsResponse(
-            error_code=code,
-            error_message=None,
-            topics=[
-                OngoingTopicReassignment(
-                    topic.name, [OngoingPartitionReassignment(index) for index in topic.partition_indexes]
-                )
-                for topic in request.topics or ()
-            ],
-        )
 
 
 def ongoing(topic: TopicImage, indexes: Iterable[int]) -> Steps[list[OngoingPartitionReassignment]]:

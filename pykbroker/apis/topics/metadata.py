@@ -82,12 +82,6 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
                 return Later(self._create(context, request, absent), holds_connection=True, awaits_node=True)
         return self._answer(context, request)
 
-    def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
-        """Return a response with the error `code` for every requested topic."""
-        return MetadataResponse(
-            topics=[failed(code, topic.name or "", topic.topic_id) for topic in request.topics or ()], error_code=code
-        )
-
     def _creatable(self, context: RequestContext, topics: list[MetadataRequestTopic]) -> list[str]:
         """Return the requested topics that can be auto-created, at most `PARTITIONS_MAX` + 1 of them.
 

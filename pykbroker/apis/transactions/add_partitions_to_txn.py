@@ -21,7 +21,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.security.session import Session
-from pykbroker.core.steps import Steps, finish
+from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPartitions
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
@@ -82,11 +82,6 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
             respond,
         )
         return now_or_later(asked)
-
-    def refuse(self, request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
-        """Return a response with the error `code` at the top level and for every partition of a client's request."""
-        refusal = finish(results(request.v3_and_below_topics, {}, code))
-        return AddPartitionsToTxnResponse(error_code=code, results_by_topic_v3_and_below=refusal)
 
     async def _of_broker(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
         found = [AddPartitionsToTxnResult(asked.transactional_id) for asked in request.transactions]

@@ -39,12 +39,6 @@ class DescribeTransactions(Handler, msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: DescribeTransactionsRequest) -> Answer:
         return now_or_later(self._describe(context.session, request))
 
-    def refuse(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
-        """Return a response with the error `code` for every id."""
-        return DescribeTransactionsResponse(
-            transaction_states=[TransactionState(code, name) for name in request.transactional_ids]
-        )
-
     async def _describe(self, session: Session, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
         return DescribeTransactionsResponse(
             transaction_states=[await self._state(session, name) for name in request.transactional_ids]

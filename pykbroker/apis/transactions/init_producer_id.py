@@ -21,6 +21,7 @@ from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_lat
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.refusal import refusal
 from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 FENCED_VERSION_FIRST = 4
@@ -38,19 +39,15 @@ class InitProducerId(Handler, msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: InitProducerIdRequest) -> Answer:
         transactional_id = request.transactional_id
         if transactional_id is not None and not permitted(self.authorizer, context.session, self.key, transactional_id):
-            return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return refusal(request, context.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
-            return self.refuse(request, ErrorCode.INVALID_REQUEST)
+            return refusal(request, context.version, ErrorCode.INVALID_REQUEST)
         if transactional_id is not None:
             return self._of_transactional_id(context.version, request, transactional_id)
         producer_id = self.producer_ids.next_nowait()
         if producer_id is None:
             return now_or_later(self._wait())
         return InitProducerIdResponse(producer_id=producer_id)
-
-    def refuse(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
-        """Return a response with the error `code` and no producer id."""
-        return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
 
     def _of_transactional_id(self, version: int, request: InitProducerIdRequest, transactional_id: str) -> Answer:
         def respond(reply: Reply) -> InitProducerIdResponse:

@@ -36,6 +36,7 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from wire.refusal import refusal
 from wire.sentinels import NO_SEQUENCE
 
 LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
@@ -56,11 +57,11 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Answer:
         if not permitted(self.authorizer, context.session, self.key, request.transactional_id):
-            return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return refusal(request, context.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return self.refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return refusal(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not request.group_id:
-            return self.refuse(request, ErrorCode.INVALID_GROUP_ID)
+            return refusal(request, context.version, ErrorCode.INVALID_GROUP_ID)
         refused = self._take_out(context.session, request)
         if refused and not request.topics:
             return TxnOffsetCommitResponse(topics=refused)
@@ -80,10 +81,6 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
             return Later(admitting, holds_connection=True, awaits_node=True)
         return self._commit(context.version, request, refused, admission.verifications.get(place))
 
-    def refuse(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-        """Return a response with the error `code` for every partition."""
-        return TxnOffsetCommitResponse(topics=[failed(topic, code) for topic in request.topics])
-
     def _refuse_all(
         self,
         version: int,
@@ -92,7 +89,7 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         code: ErrorCode,
     ) -> TxnOffsetCommitResponse:
         """Return a response with an error for every partition, except those that have a result in `refused`."""
-        return merged(self.refuse(request, code_for_client(code, version)), refused)
+        return merged(refusal(request, version, code_for_client(code, version)), refused)
 
     def _take_out(self, session: Session, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
         """Remove unknown and unauthorized partitions from the request, and return their results."""

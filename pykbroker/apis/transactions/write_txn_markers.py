@@ -51,10 +51,6 @@ class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Answer:
         return now_or_later(self._write(request.markers))
 
-    def refuse(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
-        """Return a response with the error `code` for every partition."""
-        return WriteTxnMarkersResponse([result(asked, code) for asked in request.markers])
-
     async def _write(self, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:
         ends_at = trio.current_time() + self.s_max
         response, appended = WriteTxnMarkersResponse(), deque[Uncommitted]()
@@ -117,17 +113,4 @@ def marker_of(asked: WritableTxnMarker) -> Marker:
         asked.transaction_result,
         asked.coordinator_epoch,
         asked.transaction_version,
-    )
-
-
-def result(asked: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerResult:
-    """Return the result of one marker with the same error for each partition."""
-    return WritableTxnMarkerResult(
-        asked.producer_id,
-        [
-            WritableTxnMarkerTopicResult(
-                topic.name, [WritableTxnMarkerPartitionResult(index, code) for index in topic.partition_indexes]
-            )
-            for topic in asked.topics
-        ],
     )

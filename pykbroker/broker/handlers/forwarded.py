@@ -44,9 +44,7 @@ FORWARDED_ONLY = ((ApiKey.DESCRIBE_QUORUM, "0-2"),)
 def forwarded(handlers: Iterable[Handler], channel: ControllerChannel) -> list[Handler]:
     """Return the handlers, with those of the APIs that the controller decides replaced by forwarding ones."""
     found = [
-        ForwardedHandler(handler.key, handler.versions, channel, handler)
-        if handler.key in FORWARDABLE - LOCAL
-        else handler
+        ForwardedHandler(handler.key, handler.versions, channel) if handler.key in FORWARDABLE - LOCAL else handler
         for handler in handlers
     ]
     return found + [ForwardedHandler(key, versions, channel) for key, versions in FORWARDED_ONLY]

@@ -18,14 +18,13 @@ from pykbroker.core.steps import Steps, finish
 from pykbroker.machines.call import Call, refused
 from pykbroker.machines.log import BetweenRequests
 from pykbroker.machines.shell import MachineShell, ShellRules
-from pykbroker.server.failure import fitted
 from pykbroker.server.handler import Handler, Later, RequestContext
 from pykbroker.sim.scripted.state import ScriptedState
 from pykbroker.world.turns import Turns
-from wire.api import APIS
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.header import RequestHeader
+from wire.refusal import refusal
 
 WALL_MS = 1_700_000_000_000
 RULES = ShellRules(
@@ -148,6 +147,6 @@ async def handled(handler: Handler, header: RequestHeader, request: Request[Any]
         while isinstance(answer, Later):
             answer = finish(answer.work) if isinstance(answer.work, Iterator) else await answer.work
     except ApiError as error:
-        refusal = handler.refuse(request, error.code) or APIS[handler.key].response(error_code=error.code)
-        return fitted(refusal, header.version)
+        refused_response: Response = refusal(request, header.version, error.code)
+        return refused_response
     return answer

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from pykbroker.apis.security.create_acls import CreateAcls
-from pykbroker.apis.security.delete_acls import DeleteAcls
 from pykbroker.server.strangers import SASL
 from tests.unit.apis.conftest import Client, LocalBroker
 from wire.api import APIS, ApiKey
@@ -128,13 +126,3 @@ async def test_the_refusal_of_a_delegation_token_request_names_the_owner(
         ("User", "ANONYMOUS") if version >= 3 else ("", "")
     )
     assert {response.issue_timestamp_ms, response.expiry_timestamp_ms, response.max_timestamp_ms} == {-1}
-
-
-def test_each_item_of_a_refused_request_has_an_error() -> None:
-    code = ErrorCode.UNKNOWN_SERVER_ERROR
-    assert [one.error_code for one in CreateAcls().refuse(CreateAclsRequest(creations=[ACL] * 2), code).results] == [
-        code,
-        code,
-    ]
-    refused = DeleteAcls().refuse(DeleteAclsRequest(filters=[ANY_ACL]), code)
-    assert [one.error_code for one in refused.filter_results] == [code]

@@ -12,7 +12,6 @@ import pytest
 from pykbroker.broker import lifecycle
 from pykbroker.broker.handlers import table
 from pykbroker.broker.handlers.deferred import CLUSTER, CONFIGS, GROUPS, SECURITY, TRANSACTIONS
-from pykbroker.broker.handlers.forwarded import forwarded
 from pykbroker.server.handler import Handler
 from pykbroker.server.table import ApiTable, DeferredHandler, served
 from tests.unit.apis.conftest import serving
@@ -60,7 +59,7 @@ def test_a_table_builds_a_deferred_handler_at_the_first_request_and_not_before()
 
 def test_a_handler_that_cannot_be_built_is_an_error_response_and_built_by_the_next_request() -> None:
     real = Api(ApiKey.HEARTBEAT, "0-4", lambda context, request: HeartbeatResponse())
-    failures = [full := OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+    failures = [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
 
     def family() -> dict[ApiKey, Handler]:
         if failures:
@@ -68,24 +67,7 @@ def test_a_handler_that_cannot_be_built_is_an_error_response_and_built_by_the_ne
         return {real.key: real}
 
     deferred = DeferredHandler(ApiKey.HEARTBEAT, family)
-    assert deferred.refuse(None, ErrorCode.NOT_CONTROLLER) is None
-    failures.append(full)
     rig = Rig(NoTasks(), deferred)
     rig.feed(heartbeat(1) + heartbeat(2))
     codes = [decode_response(HeartbeatResponse, 4, reply)[1].error_code for reply in rig.replies()]
     assert (codes, rig.closes) == ([ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE], 0)
-
-
-class Refusing(Api):
-    """A handler that refuses a request with a response that has its error code."""
-
-    def refuse(self, request: Any, code: ErrorCode) -> HeartbeatResponse:
-        return HeartbeatResponse(error_code=code)
-
-
-def test_a_forwarded_api_refuses_as_its_deferred_handler_does() -> None:
-    real = Refusing(ApiKey.CREATE_ACLS, "1-3", lambda context, request: None)
-    deferred = DeferredHandler(ApiKey.CREATE_ACLS, lambda: {real.key: real})
-    first, *_ = forwarded([deferred], None)  # type: ignore[arg-type]
-    assert (type(first).__name__, first.versions) == ("ForwardedHandler", "1-3")
-    assert first.refuse(None, ErrorCode.NOT_CONTROLLER) == HeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)

@@ -137,11 +137,11 @@ async def test_a_later_request_waits_for_the_steps_of_an_earlier_one() -> None:
 @pytest.mark.parametrize("steps", [0, MANY])
 async def test_an_error_in_a_step_gets_an_error_response(steps: int) -> None:
     async with trio.open_nursery() as nursery:
-        api = stepping(steps, ApiError(ErrorCode.INVALID_REQUEST))
-        api.refuse = lambda request, code: ListOffsetsResponse(throttle_time_ms=int(code))  # type: ignore[method-assign]
-        rig = Rig(nursery, api, ticks=slow_ticks())
-        rig.feed(ASKED)
-    assert answered(rig.replies()[0]).throttle_time_ms == ErrorCode.INVALID_REQUEST
+        rig = Rig(nursery, stepping(steps, ApiError(ErrorCode.INVALID_REQUEST)), ticks=slow_ticks())
+        rig.feed(
+            encode_request(ListOffsetsRequest(topics=[ListOffsetsTopic("a", [ListOffsetsPartition()])]), 7, 50, "me")
+        )
+    assert answered(rig.replies()[0]).topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("steps", [0, MANY])

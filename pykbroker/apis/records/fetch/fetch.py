@@ -22,21 +22,14 @@ from pykbroker.core.steps import Steps
 from pykbroker.replica.leading.follower_fetches import FollowerFetches
 from pykbroker.replica.leading.read_replica import RackAwareSelector
 from pykbroker.replica.partition.consumer_reading import ConsumerReading
-from pykbroker.replica.partition.reading import Located, Reading, failed
+from pykbroker.replica.partition.reading import Located, Reading
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints
 from pykbroker.world.disk import NotCached
 from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import (
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    ReplicaState,
-)
+from wire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint, ReplicaState
 
 READ_COMMITTED = 1
 AT_ONCE_MAX = 256
@@ -165,16 +158,6 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
             self._tell_leaders(context, found, response)
         reading.answered()
         return response
-
-    def refuse(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
-        """Return a response with the error `code` for every partition. Some versions have no top-level error code."""
-        return FetchResponse(
-            error_code=code,
-            responses=[
-                FetchableTopicResponse(topic.topic, topic.topic_id, [failed(asked, code) for asked in topic.partitions])
-                for topic in request.topics
-            ],
-        )
 
     def _tell_leaders(self, context: RequestContext, found: list[FetchedPartition], response: FetchResponse) -> None:
         """Add the current leaders of partitions that this broker does not lead, and their endpoints (KIP-951)."""

@@ -18,7 +18,7 @@ import trio
 
 from pykbroker.apis.records.produce.admit import WriteRights, admit
 from pykbroker.apis.records.produce.append import AT_ONCE_MAX, Unopened, append, ended, joined, pieces
-from pykbroker.apis.records.produce.settle import Failure, Unsettled, failed, name_leaders, refusal, settle, unanswered
+from pykbroker.apis.records.produce.settle import Failure, Unsettled, failed, name_leaders, settle, unanswered
 from pykbroker.coordinator.admission import Admission
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
@@ -29,6 +29,7 @@ from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from wire.refusal import refusal
 from wire.sentinels import ACKS_ALL
 
 ACKS = (ACKS_ALL, 0, 1)
@@ -50,7 +51,7 @@ class Produce(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: ProduceRequest) -> Answer:
         if request.acks not in ACKS:
-            return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
+            return refusal(request, context.version, ErrorCode.INVALID_REQUIRED_ACKS)
         if request.transactional_id is not None:
             return self._in_transaction(context, request, request.transactional_id)
         return self._append(context, request)
@@ -61,10 +62,6 @@ class Produce(Handler, msgspec.Struct, frozen=True):
         if not many or request.acks not in ACKS or request.transactional_id is not None:
             return self(context, request)
         return Later(self._append_many(context, request), holds_connection=True)
-
-    def refuse(self, request: ProduceRequest, code: ErrorCode) -> Response:
-        """Return a response with the error `code` for every partition."""
-        return refusal(request, ApiError(code))
 
     # ---- admit
 
@@ -77,7 +74,8 @@ class Produce(Handler, msgspec.Struct, frozen=True):
         try:
             admission = self.rights.admission(context, request, transactional_id, self.wall_ms())
         except ApiError as error:
-            return refusal(request, error)
+            response = refusal(request, context.version, error.code, error.message)
+            return response if request.acks else unanswered(response)
         if admission is None or not self.rights.needs_answer(context, admission):
             return self._append(context, request, admission)
         verifying = self._verify(context, request, transactional_id, admission)

@@ -20,7 +20,6 @@ from wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceResponse,
 )
 from wire.sentinels import NO_LEADER_EPOCH, NO_OFFSET
 
@@ -107,17 +106,6 @@ def unanswered(response: ProduceResponse) -> Response:
                 name, message = ErrorCode(result.error_code).name, result.error_message or ""
                 raise CloseConnection(f"Produce with acks=0 failed: {name} {message}")
     return NO_RESPONSE
-
-
-def refusal(request: ProduceRequest, error: ApiError) -> Response:
-    """Return the answer to a request that is refused as a whole: the error for every partition."""
-    response = ProduceResponse(
-        [
-            TopicProduceResponse(data.name, data.topic_id, [failed(part.index, error) for part in data.partition_data])
-            for data in request.topic_data
-        ]
-    )
-    return response if request.acks else unanswered(response)
 
 
 def refused(result: PartitionProduceResponse, error: ApiError, partition: Partition) -> PartitionProduceResponse:

@@ -224,15 +224,6 @@ def test_configs_of_another_broker_are_accepted_on_listeners_of_controllers_only
         ]
 
 
-@pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
-def test_a_failed_request_has_an_error_for_every_resource(handler: Any, request_of: Request) -> None:
-    refused = handler.refuse(request_of((TOPIC, "a", {}), (BROKER, "", {})), ErrorCode.POLICY_VIOLATION)
-    assert [(one.error_code, one.resource_name) for one in refused.responses] == [
-        (ErrorCode.POLICY_VIOLATION, "a"),
-        (ErrorCode.POLICY_VIOLATION, ""),
-    ]
-
-
 @pytest.mark.parametrize("name", ["1", ""])
 async def test_a_new_connection_limit_applies_to_the_next_connection(local_broker: LocalBroker, name: str) -> None:
     client = await local_broker.connect()

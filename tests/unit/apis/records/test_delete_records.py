@@ -131,5 +131,3 @@ def test_a_client_without_delete_on_the_topic_is_refused() -> None:
     api = DeleteRecords(nothing, Denies(Operation.DELETE))
     (answer,) = gone_through(api(context(2), deleting(("a", 0, 1)))).topics[0].partitions
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
-    (answer,) = api.refuse(deleting(("a", 0, 1)), ErrorCode.UNKNOWN_SERVER_ERROR).topics[0].partitions
-    assert (answer.error_code, answer.low_watermark) == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)

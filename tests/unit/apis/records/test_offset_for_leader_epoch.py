@@ -116,9 +116,3 @@ def test_the_request_needs_cluster_action_or_describe_on_the_topic(
     replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda _: log))
     response = gone_through(OffsetForLeaderEpoch(replicas, Denies(*denied))(context(4), asking(0)))
     assert response.topics[0].partitions[0].error_code == code
-
-
-def test_each_partition_of_a_refused_request_has_an_error() -> None:
-    nothing: Any = None
-    response = OffsetForLeaderEpoch(nothing, Denies()).refuse(asking(0), ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert [one.error_code for one in response.topics[0].partitions] == [ErrorCode.UNKNOWN_SERVER_ERROR]

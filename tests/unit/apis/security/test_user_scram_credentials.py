@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykbroker.apis.security.alter_user_scram_credentials import AlterUserScramCredentials
 from tests.unit.apis.conftest import Client
 from wire.error_codes import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
@@ -72,16 +71,3 @@ async def test_a_refused_alteration_does_not_affect_other_users(client: Client) 
         "nobody": (ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"),
     }
     assert await describe(client) == {"eve": [(1, 4096)]}
-
-
-def test_a_user_that_is_altered_twice_has_one_error_result() -> None:
-    handler = AlterUserScramCredentials(None)  # type: ignore[arg-type]
-    request = AlterUserScramCredentialsRequest(
-        deletions=[ScramCredentialDeletion("ann", 1)],
-        upsertions=[ScramCredentialUpsertion("ann", 1, 4096), ScramCredentialUpsertion("bob", 1, 4096)],
-    )
-    refused = handler.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    assert [(result.user, result.error_code) for result in refused.results] == [
-        ("ann", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-        ("bob", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-    ]
