@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (51), v0: set and delete SCRAM credentials of users (KIP-554).
 
-Credentials are stored and described, but no client can log in with them, because SASL is not supported.
+A change holds for the next log-in of a user. Open connections stay.
 """
 
 from __future__ import annotations

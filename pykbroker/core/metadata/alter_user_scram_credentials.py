@@ -1,17 +1,14 @@
 """AlterUserScramCredentials: salted passwords of users, for each SCRAM mechanism (KIP-554, RFC 5802).
 
-A request alters a user once, completely or not at all. Credentials are stored, but cannot be used while SASL is not
-supported.
+A request alters a user once, completely or not at all. A change holds for the next log-in of the user.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import ControllerContext, Deciding
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, SCRAM_HASHES, salted_credential
 from pykbroker.core.steps import each
 from wire.error_codes import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
@@ -23,10 +20,8 @@ from wire.messages.alter_user_scram_credentials import (
 )
 from wire.stored.metadata_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
-MECHANISMS = {1: "sha256", 2: "sha512"}
-"""The hash functions of SCRAM-SHA-256 and SCRAM-SHA-512, by the number of the mechanism in the protocol."""
-
-ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
+MECHANISMS = {of.number: of for of in SCRAM_HASHES.values()}
+ITERATIONS_MAX = 16_384
 
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -79,13 +74,17 @@ def _check(context: ControllerContext, alteration: Alteration) -> None:
 def _record(alteration: Alteration) -> Record:
     if isinstance(alteration, ScramCredentialDeletion):
         return RemoveUserScramCredentialRecord(name=alteration.name, mechanism=alteration.mechanism)
-    hashed, salted = MECHANISMS[alteration.mechanism], bytes(alteration.salted_password)
-    client_key = hmac.digest(salted, b"Client Key", hashed)
+    made = salted_credential(
+        MECHANISMS[alteration.mechanism],
+        bytes(alteration.salted_password),
+        bytes(alteration.salt),
+        alteration.iterations,
+    )
     return UserScramCredentialRecord(
         name=alteration.name,
         mechanism=alteration.mechanism,
-        salt=bytes(alteration.salt),
-        stored_key=hashlib.new(hashed, client_key).digest(),
-        server_key=hmac.digest(salted, b"Server Key", hashed),
-        iterations=alteration.iterations,
+        salt=made.salt,
+        stored_key=made.stored_key,
+        server_key=made.server_key,
+        iterations=made.iterations,
     )

@@ -1,0 +1,184 @@
+"""The mechanisms SCRAM-SHA-256 and SCRAM-SHA-512: the client proves that it knows a password without sending it.
+
+1. A message has Kafka's form, which is stricter than that of RFC 5802: names are ASCII, and not empty.
+2. Neither channel binding nor the client's extensions mean anything. As in Kafka, extensions of the first message
+   belong to what the client proves, and those of the final one do not.
+3. An unknown user has a salt of its own, the same each time, and fails at the same message as one with a wrong
+   password. Kafka refuses an unknown user one message sooner, which tells a stranger who has an account.
+
+Source: RFC 5802, RFC 7677, ScramSaslServer and ScramMessages of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge
+from pykbroker.core.security.sasl.plain import OTHER_AUTHORIZATION_ID
+
+NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+VALUE = r"[\x01-\x2b\x2d-\x7f]+"
+NONCE = r"[\x21-\x2b\x2d-\x7e]+"
+EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z]+={VALUE})*)"
+BASE64 = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+FIRST = re.compile(
+    rf"n,(?:a=(?P<authorization_id>{NAME}))?,(?:m={VALUE},)?(?P<bare>n=(?P<name>{NAME}),r=(?P<nonce>{NONCE}){EXTENSIONS})"
+)
+FINAL = re.compile(rf"(?P<without_proof>c={BASE64},r=(?P<nonce>{NONCE})){EXTENSIONS},p=(?P<proof>{BASE64})")
+TOKEN_AUTHENTICATION = re.compile(r",tokenauth=(?i:true)(?:,|\Z)")
+"""The extension of a client that logs in by a delegation token."""
+
+ITERATIONS_MIN = 4096
+NONCE_BITS = 130
+"""The random bits of a nonce or a salt, of which Kafka writes a number in base 36."""
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class ScramHash(NamedTuple):
+    """A SCRAM mechanism: its hash function, the number that stands for it in messages, and the size of its keys."""
+
+    mechanism: str
+    hash: str
+    number: int
+    bytes: int
+
+
+SHA_256, SHA_512 = ScramHash("SCRAM-SHA-256", "sha256", 1, 32), ScramHash("SCRAM-SHA-512", "sha512", 2, 64)
+SCRAM_HASHES = {each.mechanism: each for each in (SHA_256, SHA_512)}
+
+
+class ScramCredential:
+    """The keys of a user's password, which do not reveal the password. The repr has no key."""
+
+    __slots__ = ("iterations", "salt", "server_key", "stored_key")
+
+    def __init__(self, salt: bytes, stored_key: bytes, server_key: bytes, iterations: int) -> None:
+        self.salt, self.stored_key, self.server_key, self.iterations = salt, stored_key, server_key, iterations
+
+    def __repr__(self) -> str:
+        return f"ScramCredential({self.iterations} iterations)"
+
+
+class Scram:
+    """A SCRAM mechanism.
+
+    `credential_of` returns the credential of a user, or None. `secret` returns the key from which the salts of unknown
+    users follow: whoever knows it can distinguish them from others.
+    """
+
+    def __init__(
+        self, of: ScramHash, credential_of: Callable[[str], ScramCredential | None], secret: Callable[[], bytes]
+    ) -> None:
+        self._of, self._credential_of, self._secret = of, credential_of, secret
+
+    def begin(self, nonce: str) -> ScramExchange:
+        return ScramExchange(self._of, self._credential, nonce)
+
+    def _credential(self, user: str) -> tuple[ScramCredential, bool]:
+        """Return a credential, and whether it is that of an existing user whose iterations are enough."""
+        made_up = unknown_credential(self._of, user, self._secret())
+        found = self._credential_of(user)
+        if found is None:
+            return made_up, False
+        return found, found.iterations >= ITERATIONS_MIN
+
+
+class ScramExchange:
+    """The exchange of one log-in: the client's first message, and its final one."""
+
+    def __init__(self, of: ScramHash, credential_of: Callable[[str], tuple[ScramCredential, bool]], nonce: str) -> None:
+        self._of, self._credential_of, self._nonce = of, credential_of, nonce
+        self._user = self._start = self._expected_nonce = ""
+        self._credential: ScramCredential | None = None
+        self._may_succeed = False
+
+    def answer(self, token: bytes) -> Challenge:
+        """Return the server's first message, and then its final one with the name of the user."""
+        text = token.decode(errors="replace")
+        return self._first(text) if self._credential is None else self._final(text, self._credential)
+
+    def _first(self, text: str) -> Challenge:
+        message = FIRST.fullmatch(text)
+        if message is None:
+            raise AuthenticationFailed("the client's first message is no first message of SCRAM")
+        self._user = user_of(message["name"])
+        if TOKEN_AUTHENTICATION.search(message["extensions"]):
+            raise AuthenticationFailed(
+                "the client presents a delegation token, and the broker has none", user=self._user
+            )
+        if message["authorization_id"] not in (None, self._user):
+            raise AuthenticationFailed(OTHER_AUTHORIZATION_ID, message=OTHER_AUTHORIZATION_ID, user=self._user)
+        self._credential, self._may_succeed = credential, _ = self._credential_of(self._user)
+        self._expected_nonce = message["nonce"] + self._nonce
+        first = f"r={self._expected_nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
+        self._start = f"{message['bare']},{first},"
+        return Challenge(first.encode())
+
+    def _final(self, text: str, credential: ScramCredential) -> Challenge:
+        message = FINAL.fullmatch(text)
+        if message is None:
+            raise AuthenticationFailed("the client's final message is no final message of SCRAM", user=self._user)
+        if not hmac.compare_digest(message["nonce"].encode(), self._expected_nonce.encode()):
+            raise AuthenticationFailed(
+                "the nonce of the client's final message is not that of the first", user=self._user
+            )
+        signed = (self._start + message["without_proof"]).encode()
+        if not (proves(self._of, credential.stored_key, signed, message["proof"]) and self._may_succeed):
+            raise AuthenticationFailed("the user is unknown, or the password is wrong", user=self._user)
+        signature = hmac.digest(credential.server_key, signed, self._of.hash)
+        return Challenge(b"v=" + b64encode(signature), self._user)
+
+
+def proves(of: ScramHash, stored_key: bytes, signed: bytes, proof: str) -> bool:
+    """Whether the client's proof, in base64, shows that it knows the password."""
+    try:
+        sent = b64decode(proof, validate=True)
+    except binascii.Error:
+        return False
+    if len(sent) != of.bytes:
+        return False
+    signature = hmac.digest(stored_key, signed, of.hash)
+    client_key = bytes(a ^ b for a, b in zip(signature, sent, strict=True))
+    return hmac.compare_digest(hashlib.new(of.hash, client_key).digest(), stored_key)
+
+
+def user_of(name: str) -> str:
+    """Return the user of a name in a message, where `,` and `=` are escaped."""
+    user = name.replace("=2C", ",")
+    if "=" in user.replace("=3D", ""):
+        raise AuthenticationFailed("the name of the user has an invalid escape")
+    return user.replace("=3D", "=")
+
+
+def unknown_credential(of: ScramHash, user: str, secret: bytes) -> ScramCredential:
+    """Return the credential that no password fits, for a user without one: the same each time."""
+    made = hmac.digest(secret, f"{of.mechanism}\0{user}".encode(), "sha512")
+    salt = base36(int.from_bytes(made, "big") >> (8 * len(made) - NONCE_BITS))
+    return ScramCredential(salt.encode(), bytes(of.bytes), bytes(of.bytes), ITERATIONS_MIN)
+
+
+def base36(number: int) -> str:
+    """Return a number in base 36, as Kafka writes nonces and salts."""
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = DIGITS[digit] + digits
+    return digits or "0"
+
+
+def scram_credential(of: ScramHash, password: str, salt: bytes, iterations: int) -> ScramCredential:
+    """Return the credential of a password. It takes milliseconds: 1.9 for SHA-256, and 3.7 for SHA-512."""
+    return salted_credential(of, hashlib.pbkdf2_hmac(of.hash, password.encode(), salt, iterations), salt, iterations)
+
+
+def salted_credential(of: ScramHash, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """Return the credential of a password that is already salted and hashed."""
+    client_key = hmac.digest(salted_password, b"Client Key", of.hash)
+    server_key = hmac.digest(salted_password, b"Server Key", of.hash)
+    return ScramCredential(salt, hashlib.new(of.hash, client_key).digest(), server_key, iterations)

@@ -1,0 +1,108 @@
+"""The settings of SASL on one listener, from its configs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from pykbroker.core.config.config import Texts
+from pykbroker.core.config.listener_configs import JAAS, ListenerConfigs, listener_prefix
+from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.errors import StartError
+from pykbroker.core.security.sasl.jaas import LoginModule, parse_jaas
+from pykbroker.core.security.sasl.mechanism import Mechanism
+from pykbroker.core.security.sasl.plain import Plain, plain_users
+from pykbroker.core.security.sasl.scram import SCRAM_HASHES, Scram, ScramCredential, ScramHash
+from pykbroker.core.security.secret import Secret
+
+PLAIN = "PLAIN"
+MECHANISMS = (PLAIN, *SCRAM_HASHES)
+ENABLED, REAUTH_MS = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+EXAMPLE = f'{PLAIN_MODULE} required user_alice="secret";'
+
+
+class SaslSettings(msgspec.Struct, frozen=True):
+    """The settings of SASL on one listener. `users` are those of PLAIN.
+
+    `reauth_ms` is `connections.max.reauth.ms` by mechanism. `receive_bytes_max` is the maximum size of a request before
+    the log-in is complete, and `failure_delay_ms` the delay before the response to a failed log-in.
+    """
+
+    enabled: tuple[str, ...]
+    users: Mapping[str, Secret]
+    reauth_ms: Mapping[str, int]
+    receive_bytes_max: int
+    failure_delay_ms: int
+
+    def mechanisms(
+        self, credential_of: Callable[[ScramHash, str], ScramCredential | None], secret: Callable[[ScramHash], bytes]
+    ) -> dict[str, Mechanism]:
+        """Return the enabled mechanisms by name. SCRAM asks the functions for a user's credential and for a secret."""
+        found: dict[str, Mechanism] = {}
+        for name in self.enabled:
+            found[name] = Plain(self.users) if name == PLAIN else scram(SCRAM_HASHES[name], credential_of, secret)
+        return found
+
+
+def scram(
+    of: ScramHash,
+    credential_of: Callable[[ScramHash, str], ScramCredential | None],
+    secret: Callable[[ScramHash], bytes],
+) -> Scram:
+    """Return the SCRAM mechanism with this hash function."""
+    return Scram(of, lambda user: credential_of(of, user), lambda: secret(of))
+
+
+def sasl_settings(texts: Texts, listener: ListenerSettings) -> SaslSettings:
+    """Return the settings of a listener with SASL. Raise StartError if a config is wrong, or a mechanism is unknown."""
+    configs = ListenerConfigs(texts, listener)
+    enabled = configs.get(ENABLED)
+    assert isinstance(enabled, tuple)
+    unknown = [name for name in enabled if name not in MECHANISMS]
+    if unknown or not enabled:
+        found = f"has {', '.join(unknown)}" if unknown else "is empty"
+        raise StartError(
+            f"{ENABLED} of the listener {listener.name} {found}, and pykbroker has {', '.join(MECHANISMS)}: write"
+            f" {listener_prefix(listener.name)}{ENABLED}=SCRAM-SHA-256 or the like"
+        )
+    modules = {name: login_module(configs, listener.name, name) for name in enabled}
+    plain = modules.get(PLAIN)
+    reauth_ms = {name: configs.get(REAUTH_MS, name) for name in enabled}
+    return SaslSettings(
+        enabled,
+        plain_users(plain.options) if plain is not None else {},
+        reauth_ms,  # type: ignore[arg-type]  # the config is of type LONG
+        configs.get("sasl.server.max.receive.size"),  # type: ignore[arg-type]
+        configs.get("connection.failed.authentication.delay.ms"),  # type: ignore[arg-type]
+    )
+
+
+def login_module(configs: ListenerConfigs, listener: str, mechanism: str) -> LoginModule | None:
+    """Return the login module of a mechanism, or None for SCRAM without one: it needs no option.
+
+    Raise StartError if PLAIN has none, or the line is not that of the mechanism.
+    """
+    config = listener_prefix(listener, mechanism) + JAAS
+    line = configs.text(JAAS, mechanism)
+    needed = PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
+    if line is None:
+        if mechanism == PLAIN:
+            raise StartError(f"{config} is missing, which has the users of PLAIN: write {config}={EXAMPLE}")
+        return None
+    try:
+        module = parse_jaas(line)
+    except ValueError as error:
+        raise StartError(f"{config}: {error}") from None
+    if module.name != needed:
+        raise StartError(
+            f"{config} names the class {module.name}, which pykbroker cannot load: write {needed} required …;"
+        )
+    return module
+
+
+def sasl_listeners(texts: Texts, listeners: Iterable[ListenerSettings]) -> dict[str, SaslSettings]:
+    """Return the settings of all listeners with SASL, by name. Raise StartError as `sasl_settings` does."""
+    return {each.name: sasl_settings(texts, each) for each in listeners if each.protocol.has_sasl}

@@ -1,0 +1,213 @@
+"""Tests of SCRAM: the vectors of the RFCs, wrong messages, and what a stranger may learn about users."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+
+import pytest
+
+from pykbroker.core.security.sasl.mechanism import AuthenticationFailed
+from pykbroker.core.security.sasl.scram import (
+    ITERATIONS_MIN,
+    SHA_256,
+    SHA_512,
+    Scram,
+    ScramCredential,
+    ScramExchange,
+    ScramHash,
+    scram_credential,
+    unknown_credential,
+)
+
+SHA_1 = ScramHash("SCRAM-SHA-1", "sha1", 0, 20)
+SALT = b"1hghwe1uwuqwjk3mhj14ur8nn8"
+CREDENTIALS = {of: scram_credential(of, "secret", SALT, ITERATIONS_MIN) for of in (SHA_256, SHA_512)}
+OTHER_ID = "Authentication failed: Client requested an authorization id that is different from username"
+
+
+def begin(
+    of: ScramHash = SHA_256, *, credential: ScramCredential | None = None, secret: bytes = b"key"
+) -> ScramExchange:
+    """Return the exchange of a broker with the users `bob` and `b,o=b`."""
+    users = dict.fromkeys(("bob", "b,o=b"), credential or CREDENTIALS[of])
+    return Scram(of, users.get, lambda: secret).begin("server")
+
+
+def final(of: ScramHash, bare: str, first: bytes, password: str = "secret", without_proof: str = "") -> bytes:
+    """Return a client's final message."""
+    fields = dict(part.split("=", 1) for part in first.decode().split(","))
+    salted = hashlib.pbkdf2_hmac(of.hash, password.encode(), b64decode(fields["s"]), int(fields["i"]))
+    client_key = hmac.digest(salted, b"Client Key", of.hash)
+    without_proof = without_proof or f"c=biws,r={fields['r']}"
+    signed = f"{bare},{first.decode()},{without_proof}".encode()
+    signature = hmac.digest(hashlib.new(of.hash, client_key).digest(), signed, of.hash)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    return f"{without_proof},p=".encode() + b64encode(proof)
+
+
+@pytest.mark.parametrize(
+    ("of", "salt", "nonces", "proof", "signature"),
+    [
+        (
+            SHA_1,  # RFC 5802, section 5
+            "QSXCR+Q6sek8bf92",
+            ("fyko+d2lbbFgONRv9qkxdawL", "3rfcNHYJY1ZVvWVs7j"),
+            "v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+            "rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+        ),
+        (
+            SHA_256,  # RFC 7677, section 3
+            "W22ZaJ0SNY7soEsUEjb6gQ==",
+            ("rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"),
+            "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+            "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+        ),
+    ],
+)
+def test_the_exchange_of_the_rfc(of: ScramHash, salt: str, nonces: tuple[str, str], proof: str, signature: str) -> None:
+    credential = scram_credential(of, "pencil", b64decode(salt), 4096)
+    exchange = Scram(of, {"user": credential}.get, lambda: b"").begin(nonces[1])
+    nonce = "".join(nonces)
+    first = exchange.answer(f"n,,n=user,r={nonces[0]}".encode())
+    assert (first.token.decode(), first.user) == (f"r={nonce},s={salt},i=4096", None)
+    last = exchange.answer(f"c=biws,r={nonce},p={proof}".encode())
+    assert (last.token.decode(), last.user) == (f"v={signature}", "user")
+
+
+@pytest.mark.parametrize("of", [SHA_256, SHA_512])
+@pytest.mark.parametrize(
+    ("header", "bare", "user"),
+    [
+        ("n,,", "n=bob,r=client", "bob"),
+        ("n,a=bob,", "n=bob,r=client", "bob"),
+        ("n,,", "n=b=2Co=3Db,r=client", "b,o=b"),
+        ("n,,m=must,", "n=bob,r=client", "bob"),  # as in Kafka, whose proof does not include it either
+        ("n,,", "n=bob,r=client,x=y", "bob"),
+        ("n,,", "n=bob,r=client,tokenauth=false", "bob"),
+    ],
+)
+def test_a_client_that_knows_the_password_logs_in(of: ScramHash, header: str, bare: str, user: str) -> None:
+    exchange = begin(of)
+    first = exchange.answer((header + bare).encode()).token
+    assert first == b"r=clientserver,s=" + b64encode(SALT) + b",i=4096"
+    answer = exchange.answer(final(of, bare, first))
+    assert (answer.user, answer.lifetime_ms) == (user, None)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "zzz",
+        "y,,n=bob,r=client",
+        "p=tls-unique,,n=bob,r=client",
+        "n,n=bob,r=client",
+        "n,,r=client",
+        "n,,n=,r=client",
+        "n,,n=bob,r=",
+        "n,,n=bob,r=a b",
+        "n,,n=bob",
+        "n,,n=b=ob,r=client",
+        "n,,n=b=3dob,r=client",
+        "n,,n=zoë,r=client",
+        "n,,n=bob,r=client,tokenauth",
+        "n,,n=bob,r=client,tokenauth=true",
+        "n,,n=bob,r=client\n",
+        "n,a=,n=bob,r=client",
+    ],
+)
+def test_a_wrong_first_message_is_refused(message: str) -> None:
+    with pytest.raises(AuthenticationFailed) as raised:
+        begin().answer(message.encode())
+    assert raised.value.message is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("c=biws", "c=eSws"),
+        ("clientserver", "clientserver2"),
+        ("clientserver", "client"),
+        ("clientserver", "server"),
+        (",p=", ",p=AAAA"),
+        (",p=", ",p=*"),
+        (",p=", ",q="),
+        ("c=", "d="),
+        ("=", ""),
+    ],
+)
+def test_a_changed_final_message_is_refused(old: str, new: str) -> None:
+    exchange = begin()
+    message = final(SHA_256, "n=bob,r=client", exchange.answer(b"n,,n=bob,r=client").token).decode()
+    assert old in message
+    with pytest.raises(AuthenticationFailed) as raised:
+        exchange.answer(message.replace(old, new).encode())
+    assert raised.value.message is None
+
+
+@pytest.mark.parametrize("size", [0, 3, 27, 33])
+def test_a_proof_of_another_length_is_refused(size: int) -> None:
+    exchange = begin()
+    exchange.answer(b"n,,n=bob,r=client")
+    with pytest.raises(AuthenticationFailed):
+        exchange.answer(b"c=biws,r=clientserver,p=" + b64encode(bytes(size)))
+
+
+def test_a_proof_that_was_overheard_is_worth_nothing_in_another_exchange() -> None:
+    exchange = begin()
+    message = final(SHA_256, "n=bob,r=client", exchange.answer(b"n,,n=bob,r=client").token)
+    assert exchange.answer(message).user == "bob"
+    other = Scram(SHA_256, {"bob": CREDENTIALS[SHA_256]}.get, lambda: b"").begin("server2")
+    other.answer(b"n,,n=bob,r=client")
+    with pytest.raises(AuthenticationFailed):
+        other.answer(message)
+    with pytest.raises(AuthenticationFailed):
+        other.answer(message.replace(b"clientserver", b"clientserver2"))
+
+
+def test_a_credential_with_too_few_iterations_lets_no_one_in() -> None:
+    for iterations, expected in ((ITERATIONS_MIN - 1, None), (ITERATIONS_MIN, "bob"), (ITERATIONS_MIN + 1, "bob")):
+        exchange = begin(credential=scram_credential(SHA_256, "secret", SALT, iterations))
+        message = final(SHA_256, "n=bob,r=client", exchange.answer(b"n,,n=bob,r=client").token)
+        user = None
+        try:
+            user = exchange.answer(message).user
+        except AuthenticationFailed:
+            pass
+        assert user == expected
+
+
+@pytest.mark.parametrize("name", ["bob", "nobody"])
+def test_an_unknown_user_fails_like_a_known_one_with_a_wrong_password(name: str) -> None:
+    exchange = begin()
+    first = exchange.answer(f"n,,n={name},r=client".encode()).token
+    assert first.startswith(b"r=clientserver,s=")
+    assert first.endswith(b",i=4096")
+    with pytest.raises(AuthenticationFailed) as raised:
+        exchange.answer(final(SHA_256, f"n={name},r=client", first, "wrong"))
+    assert (raised.value.message, raised.value.reason) == (None, "the user is unknown, or the password is wrong")
+    with pytest.raises(AuthenticationFailed) as raised:
+        begin().answer(f"n,a=other,n={name},r=client".encode())
+    assert raised.value.message == OTHER_ID
+
+
+def test_an_unknown_user_has_a_salt_of_its_own_the_same_each_time() -> None:
+    salts = {
+        (of, user, secret): unknown_credential(of, user, secret).salt
+        for of in (SHA_256, SHA_512)
+        for user in ("a", "b", "a\0")
+        for secret in (b"1", b"2")
+    }
+    assert len(set(salts.values())) == len(salts)
+    assert all(salt == unknown_credential(*key).salt for key, salt in salts.items())
+    assert all(20 <= len(salt) <= 26 and salt.isalnum() and salt.islower() for salt in salts.values())
+    assert begin().answer(b"n,,n=x,r=1").token == begin().answer(b"n,,n=x,r=1").token
+
+
+def test_no_repr_has_a_key() -> None:
+    credential = CREDENTIALS[SHA_256]
+    shown = repr(credential) + repr(begin()) + str(AuthenticationFailed("reason", user="bob"))
+    for key in (credential.stored_key, credential.server_key, credential.salt):
+        assert repr(key)[2:-1] not in shown
