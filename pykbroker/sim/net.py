@@ -16,7 +16,7 @@ from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
 from pykbroker.world import system_connect
 from pykbroker.world.disk import Buffer, FileSlice
-from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions
+from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions, Tls
 from pykbroker.world.system_pump import SocketPump
 
 
@@ -130,8 +130,8 @@ class SimListener:
         self.host, self.port = self.backlog.address
         self._accept: Accept | None = None
 
-    def listen(self, accept: Accept) -> None:
-        """Start to listen. Connections wait in the backlog until they are passed to `accept`."""
+    def listen(self, accept: Accept, tls: Tls | None = None) -> None:
+        """Start to listen. Connections wait in the backlog until they are passed to `accept`. There is no TLS."""
         self._accept = accept
         self.backlog.listens = True
         self._net.watch(self)
@@ -189,9 +189,14 @@ class SimNet:
         return SimPump(cast("Any", endpoint), self.poll, self._pumps, watch_silence)
 
     async def connect(
-        self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1
+        self,
+        host: str,
+        port: int,
+        open_connection: Callable[[Peer, Pump], C],
+        receive_buffer_bytes: int = -1,
+        tls: Tls | None = None,
     ) -> C:
-        """Connect from this host. Raise OSError if no process listens there.
+        """Connect from this host, without TLS. Raise OSError if no process listens there.
 
         Wait for ever if the peer does not respond.
         """

@@ -11,8 +11,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -102,6 +103,19 @@ class Accept(Protocol):
         """Return a connection for a new peer, or None to refuse the peer."""
 
 
+class Tls(Protocol):
+    """The TLS of the connections of one listener, or of outgoing ones. `connection` is what the acceptor returned."""
+
+    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, /) -> ssl.SSLObject:
+        """Return the state of TLS for a new connection."""
+
+    def secured(self, connection: Any, certificate: bytes | None, /) -> None:
+        """Note that a handshake is done. `certificate` is the peer's in DER, or None. Raise OSError to disconnect."""
+
+    def failed(self, connection: Any, error: ssl.SSLError, /) -> None:
+        """Note that a connection ends, because its handshake failed or its peer broke a rule of TLS."""
+
+
 class SocketOptions(msgspec.Struct, frozen=True):
     """Socket options of a listening socket and its connections. Sizes are in bytes; -1 keeps the kernel's default."""
 
@@ -134,8 +148,10 @@ class Bound(Protocol):
     host: str
     port: int
 
-    def listen(self, accept: Accept) -> None:
+    def listen(self, accept: Accept, tls: Tls | None = None) -> None:
         """Let peers connect. They wait in the backlog until `Net.run` runs and passes them to `accept`.
+
+        With `tls`, a connection gets nothing until its handshake is done.
 
         Raise OSError if the kernel refuses to listen.
         """
@@ -151,9 +167,17 @@ class Net(Protocol):
         """Bind an address. Port 0 selects a free port. Raise OSError if the address cannot be bound."""
 
     async def connect(
-        self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1, /
+        self,
+        host: str,
+        port: int,
+        open_connection: Callable[[Peer, Pump], C],
+        receive_buffer_bytes: int = -1,
+        tls: Tls | None = None,
+        /,
     ) -> C:
         """Connect to a peer and return the connection that `open_connection` creates. `run` moves its bytes.
+
+        With `tls`, return once the handshake is done, and raise ssl.SSLError, an OSError, if it fails.
 
         The connection ends soon once the peer's machine acknowledges nothing, whether bytes were sent or not.
         `receive_buffer_bytes` is the size of the kernel's receive buffer; -1 keeps the kernel's own size. Raise OSError

@@ -19,13 +19,15 @@ from time import perf_counter_ns
 import trio
 
 from pykbroker.world.loop_watch import LoopWatch
-from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions
+from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions, Tls
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from pykbroker.world.system_bind import ALL_INTERFACES, bound_socket, listen, plain
 from pykbroker.world.system_connect import connected_socket
+from pykbroker.world.system_handshakes import Handshakes
 from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump, end
 from pykbroker.world.system_silence import SilenceWatch, keep_alive
+from pykbroker.world.system_tls_pump import TlsPump
 
 BACKLOG_MIN = 1024
 """The minimum backlog, above Kafka's default of 50. Kafka accepts in a separate thread.
@@ -53,13 +55,14 @@ class SystemListener:
         self._socket, self._options, self._net = sock, options, net
         self._complaint = RateLimitedWarning(logger, perf_counter_ns)
         self._accept: Accept | None = None
+        self._tls: Tls | None = None
         self.fd = sock.fileno()
         bound, self.port = sock.getsockname()[:2]
         self.host = host if host in ALL_INTERFACES else bound
 
-    def listen(self, accept: Accept) -> None:
+    def listen(self, accept: Accept, tls: Tls | None = None) -> None:
         """Listen, and pass accepted peers to `accept`."""
-        self._accept = accept
+        self._accept, self._tls = accept, tls
         listen(self._socket, max(self._options.backlog, BACKLOG_MIN))
         self._net.watch(self)
 
@@ -100,7 +103,7 @@ class SystemListener:
             return
         # thousands of connections come from a few hosts: interning keeps one string for each host
         peer = Peer(sys.intern(plain(address[0])), address[1], sys.intern(plain(local_host)), local_port)
-        pump = self._net.pump(sock)
+        pump = self._net.pump(sock, self._tls)
         connection = accept(peer, pump)
         if connection is None:
             sock.close()
@@ -125,7 +128,8 @@ class SystemNet:
         self._paused: set[SystemListener] = set()
         self._pause_begun = trio.Event()
         self._watch = LoopWatch(perf_counter_ns)
-        self._silence = SilenceWatch(lambda pump: self._pumps.get(pump.fd) is pump)
+        self._handshakes = Handshakes(perf_counter_ns)
+        self._silence = SilenceWatch(lambda pump: pump.is_open)
 
     def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
         """Bind one address, or all interfaces of both families. Raise OSError if it cannot be bound."""
@@ -140,8 +144,10 @@ class SystemNet:
         self._listeners[listener.fd] = listener
         self._poll.watch(listener.fd, True, False)
 
-    def pump(self, sock: socket.socket) -> SocketPump:
-        return SocketPump(sock, self._poll, self._pumps, self._watch_silence)
+    def pump(self, sock: socket.socket, tls: Tls | None = None) -> SocketPump:
+        if tls is None:
+            return SocketPump(sock, self._poll, self._pumps, self._watch_silence)
+        return TlsPump(sock, self._poll, self._pumps, self._watch_silence, self._handshakes, tls)
 
     def _watch_silence(self, pump: SocketPump) -> None:
         with suppress(OSError):  # macOS sets no option of a socket whose peer has reset the connection
@@ -149,7 +155,12 @@ class SystemNet:
         self._silence.add(pump)
 
     async def connect(
-        self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1
+        self,
+        host: str,
+        port: int,
+        open_connection: Callable[[Peer, Pump], C],
+        receive_buffer_bytes: int = -1,
+        tls: Tls | None = None,
     ) -> C:
         """Connect to the first address of a host that accepts (RFC 8305), and serve the connection."""
         sock = await connected_socket(host, port)
@@ -157,13 +168,15 @@ class SystemNet:
             if receive_buffer_bytes >= 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
             peer = Peer(*sock.getpeername()[:2], *sock.getsockname()[:2])
-            pump = self.pump(sock)
+            pump = self.pump(sock, tls)
             connection = open_connection(peer, pump)
         except BaseException:
             sock.close()
             raise
         pump.start(connection)
         pump.end_when_silent()
+        if isinstance(pump, TlsPump):
+            await pump.secured()
         return connection
 
     def forget(self, listener: SystemListener) -> None:
@@ -196,32 +209,44 @@ class SystemNet:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._resume_listeners)
                 nursery.start_soon(self._silence.run)
+                nursery.start_soon(self._handshakes.run)
                 nursery.start_soon(self._watch.run)
                 await self._serve()
         finally:
             trio.lowlevel.remove_instrument(self._watch)
             for listener in list(self._listeners.values()):
                 listener.close()
-            for pump in list(self._pumps.values()):
+            for pump in [*self._handshakes.pumps.values(), *self._pumps.values()]:
                 pump.close()
             self._poll.close()
 
     async def _serve(self) -> None:
-        poll, pumps, listeners = self._poll, self._pumps, self._listeners
+        poll, pumps, listeners, handshakes = self._poll, self._pumps, self._listeners, self._handshakes
         descriptor = poll.fileno()
         while True:
-            await trio.lowlevel.wait_readable(descriptor)
+            if handshakes.waiting:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(descriptor)
             begun = perf_counter_ns()
-            for fd, _ in poll.ready():
+            ready = poll.ready()
+            others = len(ready)
+            for fd, _ in ready:
                 # A socket that was served before in this pass may have closed this one.
                 pump = pumps.get(fd)
                 if pump is not None:
                     pump.turn()
                 elif fd in listeners:
+                    others -= 1
                     listeners[fd].turn()
+                elif fd in handshakes.pumps:
+                    others -= 1
+                    handshakes.pumps[fd].turn()
                 if perf_counter_ns() - begun > STEP_NS_MAX:
                     await trio.lowlevel.checkpoint()
                     begun = perf_counter_ns()
+            if handshakes.waiting:
+                handshakes.step(others_wait=others > 0)
 
     @trio.lowlevel.enable_ki_protection
     async def _resume_listeners(self) -> None:

@@ -68,6 +68,11 @@ class SocketPump:
         except Exception as error:  # noqa: BLE001 - one broken connection must not end the others
             self._broke(error)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the pump serves its socket."""
+        return self._pumps.get(self.fd) is self
+
     def flush(self) -> None:
         """Send ready output although the socket was not reported as ready. Do nothing if the socket is closed."""
         if self._pumps.get(self.fd) is self:
@@ -88,7 +93,7 @@ class SocketPump:
 
     def end_when_silent(self) -> None:
         """Watch the connection for silence of its peer. Do nothing if the socket is closed."""
-        if self._pumps.get(self.fd) is self:
+        if self.is_open:
             self._watch_silence(self)
 
     def _read(self, connection: ConnectionMachine) -> None:

@@ -27,7 +27,7 @@ from pykbroker.core.settings import Settings
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers
 from pykbroker.world.disk import FileSlice
-from pykbroker.world.net import Accept, C, ConnectionMachine, NetStatistics, Peer, Pump
+from pykbroker.world.net import Accept, C, ConnectionMachine, NetStatistics, Peer, Pump, Tls
 from pykbroker.world.system import wall_ms
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.world import World
@@ -78,13 +78,18 @@ class NoNet:
     def bind(self, *place: Any) -> NoNet:
         return self
 
-    def listen(self, accept: Accept) -> None:
+    def listen(self, accept: Accept, tls: Tls | None = None) -> None:
         self.accept = accept
 
     def close(self) -> None: ...
 
     async def connect(
-        self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1
+        self,
+        host: str,
+        port: int,
+        open_connection: Callable[[Peer, Pump], C],
+        receive_buffer_bytes: int = -1,
+        tls: Tls | None = None,
     ) -> C:
         """Refuse the connection, since no peer listens."""
         raise ConnectionRefusedError(host, port)

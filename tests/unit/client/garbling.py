@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from pykbroker.world.net import Tls
 from tests.unit.client.loopback import LoopbackNet
 
 SIZE_BYTES = 4
@@ -28,7 +29,12 @@ class GarblingNet(LoopbackNet):
         self.is_garbling, self.garbled = False, 0
 
     async def connect(
-        self, host: str, port: int, open_connection: Callable[..., Any], receive_buffer_bytes: int = -1
+        self,
+        host: str,
+        port: int,
+        open_connection: Callable[..., Any],
+        receive_buffer_bytes: int = -1,
+        tls: Tls | None = None,
     ) -> Any:
         connection = await super().connect(host, port, open_connection, receive_buffer_bytes)
         receive = self.pumps[-1].take

@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from pykbroker.world.net import Accept, NetStatistics, Peer, Pump, SocketOptions
+from pykbroker.world.net import Accept, NetStatistics, Peer, Pump, SocketOptions, Tls
 
 
 class LoopbackPump:
@@ -77,7 +77,7 @@ class LoopbackBound:
     def __init__(self, net: LoopbackNet, address: tuple[str, int]) -> None:
         self._net, (self.host, self.port) = net, address
 
-    def listen(self, accept: Accept) -> None:
+    def listen(self, accept: Accept, tls: Tls | None = None) -> None:
         self._net.acceptors[self.host, self.port] = accept
 
     def close(self) -> None:
@@ -102,7 +102,12 @@ class LoopbackNet:
         return LoopbackBound(self, (host, port))
 
     async def connect(
-        self, host: str, port: int, open_connection: Callable[[Peer, Pump], Any], receive_buffer_bytes: int = -1
+        self,
+        host: str,
+        port: int,
+        open_connection: Callable[[Peer, Pump], Any],
+        receive_buffer_bytes: int = -1,
+        tls: Tls | None = None,
     ) -> Any:
         self.attempts.append((trio.current_time(), host))
         self.receive_buffers.append(receive_buffer_bytes)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from pykbroker.world.disk import Buffer, FileSlice
-from pykbroker.world.net import Peer, Pump, SocketOptions
+from pykbroker.world.net import Peer, Pump, SocketOptions, Tls
 from pykbroker.world.system_net import SystemNet
 
 
@@ -54,10 +54,12 @@ RESET = b"\x01\0\0\0\0\0\0\0"
 class LocalNetwork:
     """A network that listens on one port, and its connections."""
 
-    def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions, host: str) -> None:
+    def __init__(
+        self, on_line: Callable[[Line, bytes], None], options: SocketOptions, host: str, tls: Tls | None = None
+    ) -> None:
         self.net = SystemNet()
         self.bound = self.net.bind(host, 0, options)
-        self.bound.listen(self)
+        self.bound.listen(self, tls)
         self.room = 100
         self.pauses = 0
         self.refuses = False
@@ -91,8 +93,9 @@ async def served(
     on_line: Callable[[Line, bytes], None],
     options: SocketOptions = SocketOptions(),  # noqa: B008
     host: str = "127.0.0.1",
+    tls: Tls | None = None,
 ) -> AsyncIterator[LocalNetwork]:
-    network = LocalNetwork(on_line, options, host)
+    network = LocalNetwork(on_line, options, host, tls)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(network.net.run)
         yield network

@@ -490,10 +490,10 @@ async def test_an_outgoing_connection_has_the_receive_buffer_that_was_asked_for(
 
     async with served(echo) as network:
 
-        async def connect(*receive_buffer_bytes: int) -> Line:
+        async def connect(receive_buffer_bytes: int) -> Line:
             port = network.bound.port
             return await network.net.connect(
-                "127.0.0.1", port, lambda peer, pump: Line(peer, pump, echo), *receive_buffer_bytes
+                "127.0.0.1", port, lambda peer, pump: Line(peer, pump, echo), receive_buffer_bytes
             )
 
         assert size(await connect(20_000)) == 2 * 20_000

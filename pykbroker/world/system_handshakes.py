@@ -1,0 +1,87 @@
+"""The handshakes of TLS, which get at most a quarter of the event loop while other connections wait for it.
+
+A step of a handshake takes from 0.1 to 1 ms, as long as fifty small requests. When a broker or a network comes back,
+many clients connect at once.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from pykbroker.world.system_pump import SocketPump
+
+OTHERS_SHARE = 3
+"""The time that others get while they wait, as a multiple of that of the handshake before."""
+HANDSHAKE_NS_MAX = 10_000_000_000
+"""The time after which a connection ends whose handshake is not done."""
+LOOK_S = 1.0
+"""The interval at which late handshakes are looked for."""
+
+
+class Handshake(Protocol):
+    """A pump whose handshake is not done."""
+
+    fd: int
+
+    def shake(self) -> None:
+        """Do a step of the handshake."""
+
+    def lose(self, error: OSError) -> None:
+        """Close the connection."""
+
+
+class Handshakes:
+    """The handshakes of a network that are not done. `ticks` returns ns of a monotonic clock."""
+
+    def __init__(self, ticks: Callable[[], int]) -> None:
+        self._ticks = ticks
+        self.pumps: dict[int, SocketPump] = {}
+        """The pumps of these connections, by descriptor."""
+        self.waiting: deque[Handshake] = deque()
+        """The pumps that have a step to do."""
+        self._late_at: dict[Handshake, int] = {}
+        self._begun = trio.Event()
+        self._rested_at = ticks()
+        self._owed_ns = 0
+
+    def begin(self, pump: Handshake) -> None:
+        """Note that a handshake begins."""
+        self._late_at[pump] = self._ticks() + HANDSHAKE_NS_MAX
+        self._begun.set()
+
+    def wait(self, pump: Handshake) -> None:
+        """Queue a handshake for its next step."""
+        self.waiting.append(pump)
+
+    def forget(self, pump: Handshake) -> None:
+        """Note that a handshake is done, or has failed."""
+        if self._late_at.pop(pump, None) is not None:
+            self.pumps.pop(pump.fd, None)
+
+    def step(self, *, others_wait: bool) -> None:
+        """Do one step, unless other connections wait and have not had their share since the step before."""
+        now = self._ticks()
+        self._owed_ns = max(0, self._owed_ns - (now - self._rested_at)) if others_wait else 0
+        if not self._owed_ns:
+            pump = self.waiting.popleft()
+            if pump in self._late_at:
+                pump.shake()
+            self._owed_ns = OTHERS_SHARE * (self._ticks() - now)
+        self._rested_at = self._ticks()
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self) -> None:
+        """End late handshakes until cancelled."""
+        while True:
+            await self._begun.wait()
+            await trio.sleep(LOOK_S)
+            now = self._ticks()
+            for pump in [pump for pump, late_at in self._late_at.items() if late_at <= now]:
+                pump.lose(TimeoutError(errno.ETIMEDOUT, "the handshake of TLS took too long"))
+            if not self._late_at:
+                self._begun = trio.Event()

@@ -1,0 +1,340 @@
+"""The pump of a connection with TLS: records are opened and sealed in memory (`ssl.MemoryBIO`).
+
+1. All pumps share one buffer for received bytes and one for opened ones. An idle connection has no buffer of this
+   process. OpenSSL keeps what the connection's BIOs have grown to, and `PIECE_BYTES` limits that.
+2. Bytes that were received but not opened make no socket readable. A connection that refuses input therefore keeps its
+   socket watched for writes, which are ready at once, as soon as it wants input again.
+3. Bytes are sealed only when the socket is about to take them. Sealed bytes that it has not taken are the first buffer
+   of `ConnectionMachine.out`, so that they count as unsent.
+4. A handshake waits for its share of the event loop (`system_handshakes`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import trio
+
+from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.net import ConnectionMachine, Tls
+from pykbroker.world.system_handshakes import Handshakes
+from pykbroker.world.system_poll import Poll
+from pykbroker.world.system_pump import NOTHING, READS, RECV_BYTES, WRITES, SocketPump
+
+PIECE_BYTES = 16384
+"""The number of bytes that enter or leave a BIO at once. A BIO keeps 4/3 of its largest content until it is freed."""
+SEALED_BYTES = 262_144
+"""The number of bytes that are sealed before the socket is offered them."""
+RECEIVED = memoryview(bytearray(262_144))
+"""The received bytes of the one connection that reads now."""
+RECEIVED_SMALL = RECEIVED[:RECV_BYTES]
+OPENED = memoryview(bytearray(RECV_BYTES))
+"""The opened bytes of the one connection that reads now."""
+NO_BYTES = memoryview(b"")
+
+
+def do_nothing(_error: OSError | None) -> None:
+    """Do nothing."""
+
+
+class TlsPump(SocketPump):
+    """The pump of one socket with TLS. `handshakes` has the pumps whose handshake is not done, and `pumps` all others.
+
+    During the handshake the connection neither receives nor sends anything.
+    """
+
+    __slots__ = (
+        "_all_pumps",
+        "_handshakes",
+        "_incoming",
+        "_is_over",
+        "_is_sealed",
+        "_is_secured",
+        "_on_secured",
+        "_outgoing",
+        "_ssl",
+        "_tls",
+        "_unopened",
+        "_waits",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        poll: Poll,
+        pumps: dict[int, SocketPump],
+        watch_silence: Callable[[SocketPump], None],
+        handshakes: Handshakes,
+        tls: Tls,
+    ) -> None:
+        super().__init__(sock, poll, handshakes.pumps, watch_silence)
+        self._all_pumps, self._handshakes, self._tls = pumps, handshakes, tls
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._ssl = tls.begin(self._incoming, self._outgoing)
+        self._unopened = NO_BYTES
+        """Received bytes that have not entered the BIO."""
+        self._waits = False
+        """Whether bytes, or the end, wait until the connection wants input."""
+        self._is_over = self._is_sealed = self._is_secured = False
+        self._on_secured: Callable[[OSError | None], None] = do_nothing
+
+    def start(self, connection: ConnectionMachine) -> None:
+        """Start the handshake."""
+        self._handshakes.begin(self)
+        super().start(connection)
+        if not self._ssl.server_side:  # a client speaks first
+            self._watch(WRITES)
+
+    async def secured(self) -> None:
+        """Wait until the handshake is done. Raise OSError if it fails, and close the connection if cancelled."""
+        ended, errors = trio.Event(), list[OSError]()
+
+        def end(error: OSError | None) -> None:
+            errors.extend([error] if error is not None else [])
+            ended.set()
+
+        self._on_secured = end
+        try:
+            await ended.wait()
+        except BaseException:
+            self.close()
+            raise
+        for error in errors:
+            raise error
+
+    def turn(self) -> None:
+        """Serve a ready socket, as the plain pump does, or open bytes that were received before."""
+        connection, watched = self.connection, self._watched
+        try:
+            if not (self._is_secured or self._is_sealed):
+                if watched != NOTHING:
+                    self._watch(NOTHING)
+                    self._handshakes.wait(self)
+                return
+            if watched == READS:
+                if connection.wants_input:
+                    self._read(connection)
+            elif watched == NOTHING:  # only an error or a hang-up is reported then
+                connection.ended = True
+            elif connection.out:
+                self._send(connection)
+            elif connection.wants_turn:
+                connection.resume()
+            else:
+                self._open(connection)
+            self._settle(connection)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.lose(error)
+        except Exception as error:  # noqa: BLE001 - as in the plain pump
+            self._broke(error)
+
+    def close(self) -> None:
+        """Send what TLS has to say last, an alert or the end, as far as the socket takes it. Then close the socket."""
+        if self.is_open:
+            with suppress(ssl.SSLError):  # a failed handshake has no end to announce, and the peer's is not awaited
+                self._ssl.unwrap()
+            if self._outgoing.pending and not self._is_sealed:
+                with suppress(OSError):
+                    self.socket.send(self._outgoing.read())
+            super().close()
+            self._handshakes.forget(self)
+            self._tell(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+
+    def lose(self, error: OSError) -> None:
+        """Close the connection after an error of its socket, its network or of TLS."""
+        if isinstance(error, ssl.SSLError) and self.is_open:
+            self._tls.failed(self.connection, error)
+        self._tell(error)
+        super().lose(error)
+
+    # ---- the handshake
+
+    def shake(self) -> None:
+        """Handle what the peer has sent of the handshake, and answer."""
+        try:
+            with suppress(BlockingIOError):  # nothing is there before the first message of a client
+                size = self.socket.recv_into(RECEIVED[:PIECE_BYTES])
+                if not size:
+                    self.lose(ConnectionResetError(errno.ECONNRESET, "the peer ended the connection in the handshake"))
+                    return
+                self._incoming.write(RECEIVED[:size])
+            with suppress(ssl.SSLWantReadError):
+                self._ssl.do_handshake()
+                self._secured()
+            self._settle(self.connection)
+        except OSError as error:
+            self.lose(error)
+        except Exception as error:  # noqa: BLE001 - as in turn
+            self._broke(error)
+
+    def _secured(self) -> None:
+        """Let the connection move its bytes. Those that came with the end of the handshake wait in the BIO."""
+        self._is_secured, self._waits = True, self._incoming.pending > 0
+        self._handshakes.forget(self)
+        self._pumps = self._all_pumps
+        self._pumps[self.fd] = self
+        self._tls.secured(self.connection, self._ssl.getpeercert(binary_form=True))
+        self._tell(None)
+
+    def _tell(self, error: OSError | None) -> None:
+        told, self._on_secured = self._on_secured, do_nothing
+        told(error)
+
+    # ---- receiving
+
+    def _read(self, connection: ConnectionMachine) -> None:
+        received = RECEIVED_SMALL if connection.room is None else RECEIVED
+        size = self.socket.recv_into(received)
+        if size:
+            self._unopened = received[:size]
+        else:
+            self._is_over = True
+        self._open(connection)
+        if self._unopened:  # the buffer is for the next connection
+            self._unopened = memoryview(bytes(self._unopened))
+
+    def _open(self, connection: ConnectionMachine) -> None:
+        """Pass opened bytes to the connection while it wants input. All others wait."""
+        while connection.wants_input and not (connection.wants_turn or connection.ended):
+            if connection.room is None:
+                size = self._fill(OPENED)
+                if size:
+                    connection.received(bytes(OPENED[:size]))
+                    continue
+            else:  # a local variable for `room` would keep the buffer alive when the connection replaces it
+                size = self._fill(connection.room)
+                if size:
+                    connection.filled(size)
+                    continue
+            self._waits = self._is_over
+            if self._is_over:
+                connection.received(b"")
+            return
+        self._waits = True
+
+    def _fill(self, opened: memoryview) -> int:
+        """Open records into a buffer until it is full or no record is complete, and return the number of bytes."""
+        read, incoming, size, room = self._ssl.read, self._incoming, 0, len(opened)
+        more = not self._is_over and (incoming.pending or self._ssl.pending() or self._feed())
+        while more and size < room:
+            try:
+                got: Any = read(room - size, opened[size:])  # bytes only without a buffer
+            except ssl.SSLWantReadError:
+                more = self._feed()
+                continue
+            if not got:
+                self._is_over, self._unopened = True, NO_BYTES
+                break
+            size += got
+            more = incoming.pending or self._feed()
+        return size
+
+    def _feed(self) -> bool:
+        """Move the next received bytes into the BIO, and return whether there were some."""
+        unopened = self._unopened
+        if not unopened:
+            return False
+        self._incoming.write(unopened[:PIECE_BYTES])
+        self._unopened = unopened[PIECE_BYTES:]
+        return True
+
+    # ---- sending
+
+    def _settle(self, connection: ConnectionMachine) -> None:
+        out = connection.out
+        if self._outgoing.pending and not self._is_sealed:  # messages of TLS itself, such as those of the handshake
+            out.insert(0, self._outgoing.read())
+            self._is_sealed = True
+        if out and self._watched != WRITES:
+            self._send(connection)
+        if connection.ended:
+            self.close()
+            return
+        if out:
+            self._report_unsent(connection)
+        if not self._is_secured:
+            self._watch(WRITES if self._is_sealed else READS)
+        elif out or connection.wants_turn or (self._waits and connection.wants_input):
+            self._watch(WRITES)
+        else:
+            self._watch(READS if connection.wants_input else NOTHING)
+
+    def _watch(self, watched: int) -> None:
+        if watched != self._watched:
+            self._poll.watch(self.fd, watched == READS, watched == WRITES)
+            self._watched = watched
+
+    def _send(self, connection: ConnectionMachine) -> None:
+        """Seal and send until the socket takes no more."""
+        out = connection.out
+        while out and (self._is_sealed or self._is_secured):
+            if not self._is_sealed:
+                self._seal(out)
+            data = out[0]
+            assert not isinstance(data, FileSlice)
+            sent = self._send_bytes(data)
+            if sent < len(data):
+                out[0] = memoryview(data)[sent:]
+                return
+            del out[0]
+            self._is_sealed = False
+        if not out and self._watched == WRITES:
+            connection.unsent(0, 0)
+
+    def _seal(self, out: list[Buffer | FileSlice]) -> None:
+        """Replace the first `SEALED_BYTES` of `out` by one buffer of sealed bytes."""
+        try:
+            data = b"".join(out) if len(out) > 1 else out[0]  # type: ignore[arg-type]
+            size = len(memoryview(data))  # type: ignore[arg-type]
+        except TypeError:  # a file slice is not a buffer
+            data = b"".join(first_bytes(out))
+            size = len(data)
+        else:
+            out.clear()
+            if size > SEALED_BYTES:
+                view = memoryview(data)  # type: ignore[arg-type]
+                data, size = view[:SEALED_BYTES], SEALED_BYTES
+                out.append(view[SEALED_BYTES:])
+        write, outgoing = self._ssl.write, self._outgoing
+        if size <= PIECE_BYTES:
+            write(data)  # type: ignore[arg-type]
+            sealed = outgoing.read()
+        else:
+            view, parts = memoryview(data), []  # type: ignore[arg-type]
+            for pos in range(0, size, PIECE_BYTES):
+                write(view[pos : pos + PIECE_BYTES])
+                parts.append(outgoing.read())
+            sealed = b"".join(parts)
+        out.insert(0, sealed)
+        self._is_sealed = True
+
+
+def first_bytes(out: list[Buffer | FileSlice]) -> list[Buffer]:
+    """Take the first `SEALED_BYTES` of buffers and file slices out of `out`, and return them."""
+    taken: list[Buffer] = []
+    room = SEALED_BYTES
+    while out and room:
+        part = out[0]
+        if isinstance(part, FileSlice):
+            fd = part.file.fileno()  # type: ignore[attr-defined]
+            data: Buffer = os.pread(fd, min(room, part.size), part.offset)
+            if not data:  # the end of a file: the segment was truncated, and the promised bytes do not exist
+                raise OSError(errno.EIO, f"{part.size} bytes at {part.offset} of a log segment are missing")
+            rest: Buffer | FileSlice = FileSlice(part.file, part.offset + len(data), part.size - len(data))
+        else:
+            data, rest = memoryview(part)[:room], memoryview(part)[room:]
+        if len(rest):
+            out[0] = rest
+        else:
+            del out[0]
+        taken.append(data)
+        room -= len(data)
+    return taken
