@@ -311,6 +311,7 @@ class ProducerShell:
         """Send a Produce request."""
         for topic in call.topics:
             self.metadata.use(topic)
+        # This encodes the batches, without the lock: other threads append records while it compresses.
         request = call.request(
             self.settings.acks_number,
             self.settings.request_timeout_ms,

@@ -129,6 +129,7 @@ class Lifecycle:
         `initial.broker.registration.timeout.ms`. Raise ApiError with the last reason after that.
         """
         last = self._images.committed.cluster.brokers.get(self._identity.node_id)
+        # The marker of an older Kafka has no broker epoch.
         if clean and clean_epoch == NO_BROKER_EPOCH and last is not None:
             clean_epoch = last.epoch
         request = self._registration(endpoints, rack, clean_epoch if clean else NO_BROKER_EPOCH)

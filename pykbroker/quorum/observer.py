@@ -194,6 +194,7 @@ class MetadataObserver:
     async def _take(self, connection: BrokerConnection, data: PartitionData) -> None:
         """Store the records of a response and replay those that are committed."""
         if data.error_code != ErrorCode.NONE:
+            # After FENCED_LEADER_EPOCH, the next fetch has the newer epoch.
             await trio.sleep(self._retry_s if data.error_code != ErrorCode.FENCED_LEADER_EPOCH else 0)
         elif data.snapshot_id.end_offset >= 0:
             await self._fetch_snapshot(connection, OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch))
@@ -229,6 +230,7 @@ class MetadataObserver:
         logger.info("fetching the snapshot %s of the metadata log", name)
         part, bytes_max = self._log.snapshots.begin(snapshot), self._settings.snapshot_bytes_max
         try:
+            # The first response tells the size.
             position, size = 0, 1
             while position < size:
                 request = snapshot_request(self._ids, self._leader.epoch, snapshot, position, bytes_max)

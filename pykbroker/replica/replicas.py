@@ -161,6 +161,8 @@ class Replicas:
             self.broker.apply(delta.image.cluster)
             self.quotas.apply(delta)
             await self._drop(delta.topics_deleted)
+            # The first metadata since the start tells which of the directories found are this broker's. Strays go
+            # first: a log may have one as its twin, and a copy is promoted only if no log is left.
             if delta.previous.offset < 0:
                 await self.places.set_aside(partial(self._is_stray, delta.image.topics))
                 await self.places.sort_twins(partial(self._assigned, delta.image.topics))
@@ -169,9 +171,8 @@ class Replicas:
                 )
                 self.opener.find_lost(delta.image)
             topics = [delta.image.topics.by_id[topic_id] for topic_id in sorted(delta.topics_changed)]
-            for topic in sorted(
-                topics, key=lambda one: not is_internal(one.name)
-            ):  # the coordinators of all other topics come first
+            # Internal topics come first: the clients of all others may wait for a coordinator.
+            for topic in sorted(topics, key=lambda one: not is_internal(one.name)):
                 await self._take(topic)
             await self._follow_created()
             self.opener.log_without_descriptor()
@@ -207,6 +208,7 @@ class Replicas:
                     partition.repair = opened.repair
                     partition.configure(opened.log.config)
                     partition.high_watermark = opened.high_watermark
+                    # A new replica is listed before it is followed: see `_follow_created`.
                     await self.opener.list_created()
                     await self.follow(partition, image.partitions[key.partition])
 
@@ -287,6 +289,7 @@ class Replicas:
                 await self._let_go(partition, is_deleted=False)
                 await partition.directory.delete_logs([partition.key])
         self._by_id[image.id] = self._by_name[image.name] = topic
+        # `care/unwritable_replicas` looks only at the partitions of known topics, and would miss an earlier refusal.
         for partition in unopened:
             partition.note_refused_append()
 
@@ -313,6 +316,7 @@ class Replicas:
         else:
             if partition.is_leader or partition.leader_epoch != placed.leader_epoch:
                 partition.resign(Following(placed.leader_epoch, has_leader=placed.leader != NO_LEADER))
+            # A damaged log is not fetched before its repair says so: see 2 of `core/replication/repair`.
             if partition.repair is None or partition.repair.is_fetched:
                 await self.fetchers.follow(partition, placed)
 
@@ -327,6 +331,8 @@ class Replicas:
                 directory_id = self.places.id_of(partition.directory)
                 assigned = placed[index].directory(self._node_id)
                 if partition.log is not None and partition.repair is None and assigned != directory_id:
+                    # A replica that cannot be written has reported LOST itself, and returns by
+                    # `care/unwritable_replicas`.
                     if assigned != LOST or partition.unwritable is None:
                         found[topic_id, index] = directory_id
                 elif self.opener.is_lost(partition.key) and assigned in (UNASSIGNED, MIGRATING):

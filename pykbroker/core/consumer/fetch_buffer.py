@@ -122,6 +122,8 @@ class FetchBuffer:
                 try:
                     is_usable = self._check(completed, now_ms)
                 except (ConsumerError, ApiError):
+                    # Every later poll would raise the same error. If records precede it, the next poll raises it: see
+                    # 2.
                     if may_drop and (completed.data.error_code or not completed.records_bytes):
                         self._waiting.popleft()
                     raise

@@ -75,6 +75,7 @@ def commit_in_transaction(shard: Shard, client_request: ClientRequest, token: To
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     elif isinstance(group, ClassicGroup):
         check_classic(group, request.member_id, request.group_instance_id, request.generation_id, transactional=True)
+    # Requests of old clients have no member: see `check_classic`.
     elif isinstance(group, ConsumerGroup) and (
         request.generation_id >= 0 or request.member_id or request.group_instance_id is not None
     ):
@@ -135,12 +136,14 @@ def check_consumer(
 
     An older epoch is accepted for partitions that the member has owned since then (KIP-1251).
     """
+    # An admin client, or a consumer that assigns partitions to itself, is no member.
     if epoch < 0 and not group.members:
         return
     member = group.members.get(request.member_id)
     if member is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     classic = member.classic_member_metadata is not None
+    # Only from this version on clients know STALE_MEMBER_EPOCH (KIP-848).
     if not classic and version is not None and version < GROUP_ID_NOT_FOUND_VERSION_FIRST:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     has, topics = group.current.get(request.member_id, Current()), shard.topics().by_name

@@ -98,6 +98,7 @@ class RefusedSequences:
             if not is_before(known.sequence, sequence):
                 known.sequence, known.code, known.refused_ms = sequence, code, now_ms
         elif known is None or known.epoch <= epoch:
+            # A producer that is known moves to the end of the order in which the oldest ones are forgotten.
             self._forget(producer_id)
             if len(self._by_producer) >= PRODUCERS_MAX:
                 self.forget_oldest()

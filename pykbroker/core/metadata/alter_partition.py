@@ -77,7 +77,8 @@ def _alter(
     if record is not None:
         records.append(record)
         partition = merge(partition, record)
-        # The change has completed a reassignment that removes the sender.
+        # The change has completed a reassignment that removes the sender. The record counts, and the error tells the
+        # sender that it leads no longer.
         if record.leader not in (NO_LEADER_CHANGE, sender):
             return _refused(data, ErrorCode.NEW_LEADER_ELECTED)
     return AlterPartitionResponsePartitionData(

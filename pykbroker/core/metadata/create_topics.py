@@ -90,6 +90,7 @@ class _Creation:
             ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=config, value=value)
             for config, value in configs.items()
         ]
+        # The members of an ELR depend on this config, so Kafka clears it with each change (KIP-966).
         if "min.insync.replicas" in configs and context.feature(ELR_FEATURE):
             self.records.append(ClearElrRecord(topic_name=name))
         self.records += yield from partition_records(context, topic_id, 0, assignment)

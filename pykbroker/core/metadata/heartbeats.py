@@ -65,6 +65,7 @@ def next_state(
     if broker.in_controlled_shutdown:
         return BrokerState.SHUTDOWN_NOW if _may_stop(context, broker) else BrokerState.CONTROLLED_SHUTDOWN
     if request.want_shut_down:
+        # A broker that wants to be fenced as well does not wait for its successors.
         leads = not request.want_fence and context.index.led[broker.id]
         return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
     return BrokerState.FENCED if request.want_fence else BrokerState.UNFENCED
@@ -90,6 +91,7 @@ def _changed(
         directories = tuple(one for one in directories if one not in request.offline_log_dirs) or directories
     if level >= CORDONED_LEVEL and request.cordoned_log_dirs is not None:
         reported = tuple(sorted(request.cordoned_log_dirs))
+        # The same directories in another order are no change, which would cost a record for each heartbeat.
         cordoned = cordoned if set(reported) == set(cordoned) else reported
     return msgspec.structs.replace(
         broker,

@@ -51,6 +51,7 @@ def register_broker(context: ControllerContext, request: BrokerRegistrationReque
     gone = None if old is None else msgspec.structs.replace(old, fenced=True)
     if old is not None and gone is not None and (fencing := broker_record(old, gone)) is not None:
         records.append(fencing)
+    # The partitions are decided as if the broker were fenced, so that it is elected nowhere.
     before = context.changing(request.broker_id, gone)
     # A broker names this epoch after a clean shutdown. After any other it may have lost acknowledged records (KIP-966).
     clean = old is not None and request.previous_broker_epoch == old.epoch
@@ -73,6 +74,7 @@ def _split(
     for partition in everywhere(context, broker_id):
         topic_id, number = partition
         directory = context.draft.topics[topic_id].partitions[number].directory(broker_id)
+        # A reserved id names no directory that could be missing. A broker older than 3.7 registers none.
         there = directory in directories or not is_directory(directory) or not directories
         (kept if clean and there else lost).append(partition)
         yield

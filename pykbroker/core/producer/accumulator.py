@@ -245,6 +245,7 @@ class RecordAccumulator:
         if queue is not None:
             batch, needed = queue[-1], taken if is_large else size
             if not batch.is_full and batch.size + needed <= batch.bytes_max and batch.takes_time(timestamp):
+                # The batch had room for the record, and lacked only the memory.
                 batch.reserved += taken
                 return batch
             batch.close()

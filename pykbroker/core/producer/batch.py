@@ -166,6 +166,7 @@ class ProducerBatch:
                 self._add_key(index, key)
             if headers or self._headers is not None:
                 self._add_headers(index, headers)
+        # A signal handler may raise an error at any of these lines: see 7 of `accumulator`.
         except BaseException:
             self._cut()
             raise
@@ -308,6 +309,7 @@ class ProducerBatch:
                 start = index
                 part = self._part(start, max(bytes_max, record_bytes_max(record.key, record.value, record.headers)))
                 part.try_append(*row)
+            # Only the first record may make a batch larger.
             part.bytes_max = bytes_max
         for _, part in self._parts:
             part.close()

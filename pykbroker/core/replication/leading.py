@@ -233,6 +233,7 @@ class Leading:
         kept = tuple(
             broker_id
             for broker_id in self.isr
+            # The leader itself has no state.
             if (state := self.followers.get(broker_id)) is None
             or state.is_caught_up(leader_end_offset, now_ms, lag_ms_max)
         )

@@ -105,6 +105,7 @@ class Repair:
                 step = self._join(standing) if placed.leader != node_id else RepairStep.END
         if step is RepairStep.FETCH:
             self.phase = RepairPhase.FETCHING
+        # The replica has left the ISR since, so that only a later high watermark proves that it is complete: see 5.
         if self.phase is RepairPhase.COMPLETE and not standing.in_isr:
             self.phase = RepairPhase.FETCHING
         if step is not RepairStep.VERIFY:

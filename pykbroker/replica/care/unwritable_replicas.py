@@ -92,6 +92,7 @@ class UnwritableReplicas:
         broker = self._broker
         electable = self._replicas.metadata.cluster.electable(placed) - {broker.node_id}
         log, leading = partition.log, partition.leading
+        # See 2 of `core/replication/unwritable`.
         if log is not None and leading is not None:
             electable &= leading.caught_up(log.log_end_offset)
         return unwritable.step(

@@ -158,6 +158,7 @@ class ReplicaFetcher:
         )
         number = next(self._fetch_numbers)
         self._plan.fill(request)
+        # `fill` drops partitions that are followed no longer, and a request without one must not be sent.
         if not len(self._plan):
             return
         try:
@@ -176,6 +177,7 @@ class ReplicaFetcher:
             logger.info("leader %d: fetch session ended: %s", self.leader, ErrorCode(response.error_code).name)
             return
         await self._take(answers)
+        # After `_take`, since `has_answer` vouches for the high watermarks of this response.
         self.answered = number
 
     async def _ask(self, request: FetchRequest) -> FetchResponse:
@@ -273,6 +275,7 @@ class ReplicaFetcher:
             else:
                 self._plan.note_change(followed.key)
         elif decision is Pause.METADATA:
+            # `Fetchers.follow` adds the partition again with newer metadata.
             self._plan.remove(followed.key)
         elif decision is Pause.BACKOFF:
             self._pause(followed, ErrorCode(data.error_code))

@@ -92,6 +92,7 @@ class Followed:
             except OSError as error:
                 raise partition.fail(error) from error
         end = log.state.log_end_offset
+        # See 4 of `core/replication/unwritable`.
         if partition.unwritable is not None and not fetched.records and had_room and end >= fetched.high_watermark:
             partition.unwritable.is_level = True
         self.leader_high_watermark = fetched.high_watermark

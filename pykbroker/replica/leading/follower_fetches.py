@@ -40,6 +40,7 @@ class FollowerFetches:
         if isinstance(known, FollowerSession):
             session = known
             session.register(follower.replica_epoch)
+            # The metadata may have this broker epoch by now, which tells that sessions of older ones are left.
             if session.broker_id in self._early:
                 self._remove_outdated(session.broker_id)
             for topic in request.forgotten_topics_data:
@@ -47,6 +48,7 @@ class FollowerFetches:
                     session.forget((topic.topic_id if fetching.by_id else topic.topic, index))
             named = requested_partitions(request, by_id=fetching.by_id)
             changed = [fetching.partitions[key] for key in named if key in fetching.partitions]  # unless also forgotten
+            # The metadata with these partitions may have arrived since the last fetch.
             changed += session.unlocated.values()
         else:
             session = FollowerSession(follower.replica_id, follower.replica_epoch, self._replicas.quotas.leader)

@@ -69,6 +69,7 @@ class IsrChanges:
                 await trio.lowlevel.checkpoint()
             answer = answers.get(key)
             if code is not ErrorCode.NONE or answer is None:
+                # After this error, `settle` proposes the change again.
                 result = IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
                 result = IsrAnswer(

@@ -144,6 +144,7 @@ class Partition:
         else:
             log.become_leader(placed.leader_epoch)
             self.refused.join(log)
+            # Only the states of followers have a time.
             now_ms = self.broker.now_ms if len(placed.replicas) > 1 else 0
             self.role = Leading(self.broker.node_id, placed, log.state.log_end_offset, now_ms)
             self.configure(log.config)
@@ -237,6 +238,7 @@ class Partition:
         directory.fail(error)
         if error.errno in VANISHED and log is not None and not directory.exists(log.directory):
             return self._go_offline(error)
+        # A replica that takes no records for 3 s is reported as lost: see `core/replication/unwritable`.
         if error.errno in NO_ROOM:
             self.note_refused_append()
         if error.errno != self._reported_errno:
@@ -276,6 +278,7 @@ class Partition:
         """
         log, role = self.log, self.role
         try:
+            # Written out, since each call counts here. The two calls raise the error of the condition that holds.
             if (
                 log is None
                 or not isinstance(role, Leading)
@@ -289,6 +292,7 @@ class Partition:
                 return None
             appended = log.appender.append(data, role.epoch, now_ms, verification)
         except LongWork:
+            # `append_off_loop` asks the throttle again.
             if self.throttle is not None:
                 self.throttle.take_back(len(data))
             return None
@@ -299,6 +303,7 @@ class Partition:
             self.refused.note(log, data, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
             raise self.fail(error) from error
         self.traffic.count_append(appended.last_offset - appended.base_offset + 1, len(data))
+        # This is `advance`, written out as well.
         committed = role.committed(log.state.log_end_offset, log.flusher.recovery_point)
         if committed > self.high_watermark:
             self.high_watermark = committed
@@ -316,6 +321,7 @@ class Partition:
             await self.throttle.wait()
         try:
             batch = await self.require_leader().appender.open_off_loop(data, now_ms)
+            # The leadership may have ended, and a move may have replaced the log, while a thread read the records.
             log = self.require_leader()
             if acks_all:
                 require_leading(self.role).require_min_isr()
@@ -380,6 +386,7 @@ class Partition:
 
     async def flush(self) -> None:
         """Make all appended records durable. Raise ApiError if the fsync fails. The log then goes offline."""
+        # A copy replaces the log once it is as durable (`Move.is_level`). A flush of the log would delay that.
         while self.throttle is not None and self.throttle.is_paused:
             await self.throttle.wait()
         log = self.require_leader()

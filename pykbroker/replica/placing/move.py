@@ -144,14 +144,14 @@ class Move:
             raise
         self._refusals = 0
         mine = self.log
-        if (
-            not data and mine.size_bytes and start == mine.log_end_offset
-        ):  # otherwise the log has deleted the next batches
+        # An empty copy, or one that ends below the log start, begins anew at the log end below.
+        if not data and mine.size_bytes and start == mine.log_end_offset:
             raise ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"compaction left no record from offset {start} to the log end; append a record and move it again",
             )
         first = Batch.read(data).base_offset if data else log.log_end_offset
+        # See 4. A gap above `start` was left by compaction, and `append_stored` takes it.
         if first < mine.log_end_offset or mine.log_end_offset < start or not data:
             await mine.shrinker.truncate_fully_and_start_at(first, max(first, log.log_start_offset))
         mine.append_stored(data)

@@ -226,6 +226,8 @@ class Moves:
     async def _finish(self, move: Move, assign: Assign) -> None:
         # From here on producers may have to wait, so the quota of copies no longer counts.
         move.is_urgent = True
+        # A crash during the replacement may leave the log only in the directory that the metadata names: see 2 of
+        # `move`.
         await assign({(move.topic_id, move.partition.index): self._places.id_of(move.directory)})
         await self._approach(move)
         move.pause()

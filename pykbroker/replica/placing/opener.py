@@ -89,12 +89,14 @@ class PartitionOpener:
             return self._leave_closed(key, topic_id, directory, is_new)
         try:
             log = await (directory.create_log if is_new else directory.open_log)(key, topic_id, config)
+            # With this config only durable records are committed, and recovery may have found others.
             if config.flush_before_ack:
                 await log.flush()
         except (CorruptLog, OSError) as error:
             if key not in self._unopened:
                 logger.error("%s: staying offline in %s: %s", key, directory.path, error)
             if is_new:
+                # The next attempt may choose another directory.
                 self._places.forget(key)
                 self._unopened[key] = topic_id
             elif isinstance(error, CorruptLog) or is_of_the_disk(error):
@@ -103,6 +105,7 @@ class PartitionOpener:
         self._unopened.pop(key, None)
         partition = Partition(key, log, directory, self._broker)
         partition.configure(config)
+        # Recovery may have truncated the log below its checkpointed high watermark.
         checkpointed = 0 if is_new else min(directory.high_watermark(key), log.log_end_offset)
         partition.high_watermark = max(checkpointed, log.log_start_offset)
         if is_new and not is_only:
@@ -148,12 +151,15 @@ class PartitionOpener:
         target = self._places.emptiest() if before.failed is not None or key in self._lost else before
         if target.failed is not None or self.is_full:
             return False
+        # `set_aside` closes the files of the log, and other tasks run until it returns.
         partition.log = None
         try:
             if before.failed is None:
                 high_watermark = max(partition.high_watermark, before.high_watermark(key))
                 await before.damaged.set_aside(key, high_watermark, is_last=is_last)
             else:
+                # A failed disk takes no rename. After its repair, a start finds this log as a twin
+                # (`Places.sort_twins`).
                 before.damaged.let_go(key)
         except OSError as refusal:
             before.fail(refusal)

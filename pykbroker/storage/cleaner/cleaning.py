@@ -71,6 +71,7 @@ async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
         if segment.size:
             await patiently(segment.require_loaded)
             header = await read_file(segment.file, 0, HEADER_BYTES)
+            # Kafka dates a segment by the largest timestamp of its first batch as well (`getFirstBatchTimestamp`).
             if 0 < int.from_bytes(header[MAX_TIMESTAMP_FIELD], "big", signed=True) < time_ms:
                 return True
     return False
@@ -114,6 +115,7 @@ class Cleaning:
 
     async def _compact(self, group: list[SealedSegment]) -> None:
         require_sources(self._log.segments, group)
+        # The last batch of a producer keeps its header, from which a start reads the sequence (`Round._must_stay`).
         producers = {
             one.producer_id: (one.batches[-1].last_offset if one.batches else -1, one.epoch)
             for one in self._log.producers.entries()
@@ -145,8 +147,11 @@ class Cleaning:
             size = min(piece_bytes, segment.size - position)
             outcome = await self._ask(request(await self._read(segment, position, size)), answer)
             await self._pace(size)
+            # Damage in a segment that was removed during the read means nothing.
             if outcome.damage:
                 self._require(segment)
+            # If nothing was taken, the batch is larger than the piece, unless the segment ends here or no more keys
+            # fit.
             if outcome.damage or not (
                 outcome.taken or size < segment.size - position or getattr(outcome, "is_full", False)
             ):

@@ -141,6 +141,8 @@ class LogDirectory:
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)
                 await disk.sync_directory("")
+            # Once this file exists, a log that it does not list was never made durable (`UNLISTED`). It must not be
+            # written over logs whose recovery points were lost with it.
             if not directory._topic_ids:
                 await checkpoints.begin()
             if not disk.exists(CLEANED):

@@ -144,6 +144,7 @@ class LogAppender:
         # Kafka allows one batch in a produced partition. Whatever else the bytes are, `single_batch` says it.
         if length + LENGTH_OVERHEAD != size:
             return self.append(single_batch(data), leader_epoch, now_ms, verification)
+        # A batch above `max.message.bytes` is refused below by its header, which needs no thread.
         if self._at_once_bytes_max < size <= self._batch_bytes_max or count > self._at_once_records_max:
             raise LongWork
         # One condition for all that a header can be refused for: a good batch, which is nearly each one, pays for
@@ -163,6 +164,7 @@ class LogAppender:
         ):
             check_header(data, self._config, now_ms)
             raise AssertionError(UNEXPLAINED)
+        # A consumer of Kafka's cannot pass a batch that it cannot decompress.
         if (codec := attributes & CODEC_MASK) and codec in self._framed_codecs:
             require_readable(codec, data, FRAMED_AT_ONCE_BLOCKS_MAX)
         if self._rewrites:
@@ -260,6 +262,7 @@ class LogAppender:
         """
         _, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, _, _ = unpack_header(data)
         if producer_id >= 0:
+            # Offsets that are committed in a transaction may begin it in this partition (KIP-890).
             if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL:
                 self._state.producers.check_verified(producer_id, epoch, verification)
             return self._append_trusted(Batch.read(data), leader_epoch)
@@ -283,6 +286,7 @@ class LogAppender:
             batch.buffer, batch.size, batch.batch_length, batch.last_offset_delta, batch.max_timestamp, leader_epoch
         )
         if batch.producer_id >= 0:
+            # `_write` has copied a small batch, so that the offset and the epoch may be missing in `batch`.
             placed = msgspec.structs.replace(batch, base_offset=base, leader_epoch=leader_epoch)
             self._remember(placed, transaction_version)
         return Appended(base, base + batch.last_offset_delta, batch.max_timestamp if batch.is_log_append_time else -1)

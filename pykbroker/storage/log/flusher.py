@@ -157,6 +157,8 @@ class Flusher:
     async def flush(self) -> None:
         """Make all records appended before this call durable. Concurrent callers share one fsync."""
         state, target = self._state, self._state.log_end_offset
+        # A truncation lowers the log end below `target`, and forbids a recovery point above `_offset_max` before it
+        # begins.
         while self._segments.unsynced or self.recovery_point < min(target, state.log_end_offset, self._offset_max):
             self.require_log()
             if self.failed:

@@ -114,6 +114,7 @@ class LogShrinker:
         await self._drop_above(offset)
         active = await self._segments.cut(offset)
         await self._flusher.sync_cut()
+        # The log may have started inside the first batch that was dropped.
         self._state.log_start_offset = min(self._state.log_start_offset, active.next_offset)
         await self._resume_at(active.next_offset)
 
@@ -176,6 +177,7 @@ class LogShrinker:
         """
         sealed = await cleaned.finish()
         async with self.lock:
+            # Retention or a truncation may have held the lock until now, and removed them.
             require_sources(self._segments, cleaned.sources)
             self._flusher.require_log()
             cleaned.keep_age()

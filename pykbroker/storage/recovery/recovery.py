@@ -131,6 +131,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         disk, directory, known, state.active.next_offset if clean else bases[first], snapshots
     )
     if not clean:
+        # Before the scan, which replaces the epochs, and before snapshots above the new end are removed.
         reached = {
             "the checkpoint of high watermarks": opening.high_watermark,
             "a producer snapshot": max(snapshots, default=0),
@@ -138,9 +139,11 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         }
         state.epochs.truncate_end(bases[first])  # the file may have epochs of lost records; the scan adds later epochs
         await _scan(opening, state, bases[first:], max(offsets_of(names, ".index"), default=NO_INDEX))
+        # The close of a short log writes no index files, unless there are some, which then are wrong.
         if not indexes_of(names, state.active.base_offset):
             state.active.indexed_bytes = NO_INDEX
         _warn_of_loss(opening, state.active.next_offset, reached)
+    # Records below the log start may be gone: they were deleted.
     _require_all(opening, max(state.active.next_offset, opening.log_start_offset))
     if opening.log_start_offset > state.active.next_offset:
         await _begin_anew(opening, state, snapshots)
@@ -233,6 +236,7 @@ async def _scan(opening: Opening, state: RecoveredLog, bases: list[int], newest_
     `bases[0]` is the active segment. `newest_index` is the base offset of the newest segment with an index.
     """
     is_doubtful = lost_writes.are_noted(opening.disk)
+    # This file is flushed with its directory, so that the fsync that failed may have been its own.
     if is_doubtful and opening.disk.exists(metadata := f"{opening.directory}/{METADATA}"):
         await lost_writes.write_again(file := opening.disk.open(metadata), file.size)
     if len(bases) > 1:
@@ -325,6 +329,7 @@ async def _cut(opening: Opening, segment: ActiveSegment, damage: str, behind: li
 async def _sync(opening: Opening, segment: ActiveSegment) -> None:
     try:
         await segment.file.sync()
+    # The next start must not believe the page cache, see `lost_writes`.
     except OSError:
         lost_writes.note(opening.disk)
         raise

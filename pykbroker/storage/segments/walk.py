@@ -84,8 +84,10 @@ class Walk:
         claimed = LENGTH_OVERHEAD + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
         size = max(claimed, HEADER_BYTES)
         if at + size > len(view):
+            # The next chunk begins with this batch.
             if at and start + len(view) < self._end:
                 return
+            # The batch is larger than a chunk, and the next one has all of it.
             if start + at + size <= self._end:
                 self._chunk_bytes = size
                 return

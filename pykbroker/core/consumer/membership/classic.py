@@ -193,6 +193,7 @@ class ClassicMembership:
             self._reset("consumer pro-actively leaving the group", drops_member_id=True)
             return request
         if now_ms >= timers.session_ends_ms:
+            # The coordinator may be dead. The member looks for it anew, and gives it another session timeout.
             self.needs_coordinator, self._heartbeat = True, None
             timers.succeeded(now_ms)
             return None
@@ -239,6 +240,8 @@ class ClassicMembership:
                 self._is_prepared = True
             self.state, sent = JoinState.PREPARING_REBALANCE, self.generation
             settings = self._settings
+            # The coordinator answers once all members have joined, or the rebalance timeout, which is
+            # max.poll.interval.ms, is over.
             timeout_ms = max(settings.request_timeout_ms, settings.poll_interval_ms_max + JOIN_LAPSE_MS)
             request = join_request(settings, self._subscription, self.generation, self._assignors, self._reason)
             self._joined_topics = self._subscription.topics
@@ -341,6 +344,7 @@ class ClassicMembership:
         if self._is_cooperative and revoked:
             yield listener_call(RebalanceEvent.REVOKED, revoked)
             self.request_rejoin("need to revoke partitions and re-join")
+        # The leader may know a topic that the pattern matches, and that the metadata of this member lacks.
         if subscription.update_matched(subscription.topics | {partition.topic for partition in assigned}):
             self._joined_topics = subscription.topics
         _assignor(self._assignors, self.generation.protocol).on_assignment(assigned, self.generation.number)

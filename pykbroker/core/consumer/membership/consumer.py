@@ -181,7 +181,7 @@ class ConsumerMembership:
         if now_ms >= timers.poll_by_ms and self.state not in _LEAVING:
             self._is_expired = True
             self._start_leaving()
-        # a static member always sends a request to leave, and so keeps its partitions
+        # A static member always sends the request: with epoch -2 it keeps its partitions (KIP-848).
         remains = self._leave_mode is LeaveMode.REMAIN and self._settings.instance_id is None
         if self.state is MembershipState.LEAVING and remains:
             self.state = MembershipState.UNSUBSCRIBED
@@ -214,6 +214,7 @@ class ConsumerMembership:
                 if response.assignment is not None and self.state in _ACCEPTS:
                     self._assigned(response.assignment)
             return
+        # The coordinator may not have received the fields of this request, so that the next one has all again.
         self._fields.forget()
         self._timers.failed(now_ms)
         if response is None:
@@ -325,6 +326,7 @@ class ConsumerMembership:
             self._current = resolved
             self.state = MembershipState.ACKNOWLEDGING
             return
+        # Before partitions are given away: their next owners begin at the committed offsets.
         if self._settings.commits:
             yield CommitOffsets()
             if self._is_overtaken(joins):

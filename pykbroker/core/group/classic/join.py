@@ -125,6 +125,7 @@ def _add(
 ) -> None:
     request: JoinGroupRequest = client_request.message
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.previous_state is ClassicGroupState.EMPTY:
+        # The first rebalance of a group waits on while members come: see `rebalance.join_due`.
         group.member_added = True
     if not group.members:
         group.protocol_type = request.protocol_type

@@ -70,6 +70,7 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
     group.state_ms = value.current_state_timestamp
     stored = {member.member_id: member for member in value.members}
     for member in [one for one in group.members.values() if one.id not in stored]:
+        # A static member that has restarted has another id in the record: see `join._resume`.
         heir = next(
             (
                 one.member_id
@@ -82,6 +83,7 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
             group.remove(member.id)
         else:
             group.rename(member, heir)
+    # Only now: the removal of a leader makes another member the leader.
     group.leader = value.leader
     for stored_member in value.members:
         _restore_member(group, stored_member)

@@ -18,6 +18,7 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple
     fault = None
     if not request.group_id.strip():
         fault = "GroupId can't be empty."
+    # In version 0, the coordinator may choose the id of a member that joins (KIP-1082).
     elif not request.member_id.strip() and (request.member_id or version >= OWN_ID_VERSION_FIRST or epoch != JOINING):
         fault = "MemberId can't be empty."
     elif request.instance_id is not None and not request.instance_id.strip():

@@ -109,6 +109,7 @@ def _check_member(shard: Shard, group: ConsumerGroup, request: ConsumerGroupHear
                     f"{instance_id} cannot join the group because the instance id is owned by {known} "
                     "member.",
                 )
+            # The member takes the place of the earlier one, so that its new id makes the group no larger.
             return
     if member_id in group.members:
         _check_epoch(group.current.get(member_id, Current()), request)

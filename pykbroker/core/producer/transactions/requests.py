@@ -122,6 +122,7 @@ class CoordinatorRequests:
         if found is Reaction.DONE:
             self._completed[type(call)](call, response)
         elif found <= Reaction.LOOK_UP:
+            # Only the first partitions of a transaction may wait for the end of the previous one.
             is_first = found is Reaction.RETRY_SOON and not self._sequences.added
             self._retry(call, now_ms + (min(RETRY_SOON_MS, self._retry_ms) if is_first else self._retry_ms))
         else:
