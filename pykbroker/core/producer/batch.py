@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from pykbroker.core.sequence_numbers import SEQUENCE_MASK
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import Buffer
 from wire.records.batch import HEADER_BYTES, TRANSACTIONAL, Batch
@@ -320,7 +321,7 @@ class ProducerBatch:
         part = ProducerBatch(self.partition, bytes_max, bytes_max, self.created_ms)
         part.attempts, part.leader_epoch = self.attempts, self.leader_epoch
         if self.state.base_sequence >= 0:
-            part.state = self.state._replace(base_sequence=(self.state.base_sequence + start) & 0x7FFF_FFFF)
+            part.state = self.state._replace(base_sequence=(self.state.base_sequence + start) & SEQUENCE_MASK)
         self._parts.append((start, part))
         return part
 

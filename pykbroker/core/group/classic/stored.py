@@ -66,8 +66,7 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
     if not value.members and value.generation == group.generation:
         return
     group.protocol_type, group.generation = value.protocol_type, value.generation
-    group.protocol, group.leader = value.protocol, value.leader
-    group.state_ms = value.current_state_timestamp
+    group.protocol, group.state_ms = value.protocol, value.current_state_timestamp
     stored = {member.member_id: member for member in value.members}
     for member in [one for one in group.members.values() if one.id not in stored]:
         # A static member that has restarted has another id in the record: see `join._resume`.
