@@ -88,6 +88,7 @@ class BrokerConnection:
         ends_at = trio.current_time() + s_max
         answer = await self.ask(request, newest, s_max)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            # Before KIP-511, a broker named no version in this response, and had version 0.
             theirs = [api.max_version for api in answer.api_keys if api.api_key == ApiKey.API_VERSIONS]
             older = min([*theirs, newest] if theirs else [0])
             answer = await self.ask(request, older, ends_at - trio.current_time())

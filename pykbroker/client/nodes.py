@@ -87,6 +87,7 @@ class Nodes:
         attempt is the oldest.
         """
         now, count = trio.current_time(), len(self._candidates)
+        # `uniform` may return its upper limit.
         first = int(self._uniform(0, count)) % count if count else 0
         nodes = self._candidates[first:] + self._candidates[:first]
         if ready := [node for node in nodes if node.can_send(now)]:

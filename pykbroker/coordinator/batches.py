@@ -144,6 +144,7 @@ class Batches:
                     yield Entry(control.offset, marker, batch.producer_id, batch.producer_epoch)
             return
         cursor = RecordCursor(batch, data)
+        # A run has all of its records, also those before `start_offset`.
         read_run = self._read_run if batch.base_offset >= start_offset else no_runs
         while cursor.left:
             run = read_run(cursor)

@@ -133,6 +133,8 @@ class RemoteAdmissions:
         mine.callers += 1
         try:
             while mine.codes is None:
+                # The request in flight may have been sent without this verification, which the next one then has: see
+                # 1.
                 if node_id in self._ends:
                     await self._ends[node_id].wait()
                 else:
@@ -141,6 +143,7 @@ class RemoteAdmissions:
             mine.callers -= 1
             if not mine.callers:
                 queue.drop(transactional_id, mine)
+        # Other callers may have added partitions of their own: see 2.
         return {place: code for place, code in mine.codes.items() if place in partitions}
 
     async def _send(self, node_id: int, taken: dict[str, WaitingAdmission]) -> None:

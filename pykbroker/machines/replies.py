@@ -40,6 +40,7 @@ class Replies:
     def add(self, call: Call, response: Any, replayed: int, commit_s_max: float | None = None) -> None:
         """Deliver the reply once all records below `replayed` are committed, at once if they already are."""
         call.offset = replayed
+        # A reply never overtakes an earlier one, even if its own records are committed.
         if self._queue or not self._log.is_committed(replayed):
             expires_at = trio.current_time() + (self._commit_s_max if commit_s_max is None else commit_s_max)
             self._queue.append((call, response, expires_at))

@@ -105,6 +105,7 @@ class MetadataFetches:
             # Observers also get uncommitted records. They apply them once the high watermark has passed them (KIP-595).
             records = await journal.read_patiently(wanted.offset, bytes_max, journal.log_end_offset, at_least_one=True)
         except ApiError:  # the retention has just deleted these records
+            # `check(0, 0)` names the newest snapshot.
             return Fetched(high_watermark, journal.log_start_offset, b"", self._log().check(0, 0))
         return Fetched(high_watermark, log_start_offset, records)
 

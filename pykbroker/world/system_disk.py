@@ -184,6 +184,7 @@ class SystemDisk:
 
     def unlock(self, path: str) -> None:
         whole = os.path.realpath(self._at(path))
+        # While the lock is held: the file could otherwise be that of a broker that has locked it meanwhile.
         with suppress(FileNotFoundError, PermissionError):
             os.remove(whole)
         os.close(self._locks.pop(path))

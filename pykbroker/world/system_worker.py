@@ -52,6 +52,7 @@ class SystemWorkers:
 
         Raise WorkerGone if it cannot be started.
         """
+        # `-P` keeps the working directory out of the worker's path. PYTHONPATH below gives it the path of the broker.
         command = [sys.executable, "-P", "-m", PROGRAM, machine.__module__, machine.__qualname__]
         try:
             process = await trio.lowlevel.open_process(

@@ -183,6 +183,7 @@ class Round:
         kept = all_of_it if batch.is_control else self._kept(batch.base_offset, all_of_it, expired)
         if not kept:
             return emptied(batch) if self._must_stay(batch) else None
+        # From this round on, delete.retention.ms passes for tombstones and unneeded markers (KIP-534).
         sets_horizon = not batch.has_delete_horizon and (is_unneeded or not all(one.has_value for one in kept))
         if len(kept) == len(all_of_it) and not sets_horizon:
             return batch.buffer

@@ -46,6 +46,7 @@ def places(data: bytes, count: int) -> list[RecordPlace]:
                 at += key_bytes
             if not at < pos <= len(data):
                 raise DecodeError(f"the record at byte {start} of {len(data)} has a wrong size: {size} bytes")
+            # A value of length -1, which is the varint 1, is a tombstone.
             found.append(RecordPlace(start, body, rest, pos, timestamp_delta, offset_delta, key, data[at] != 1))
     except IndexError:
         raise DecodeError(f"the records are cut off after {len(data)} bytes") from None

@@ -91,6 +91,8 @@ class FetchBuffer:
                     break
                 state = self._subscription.get(current.partition)
                 is_left_out = state is not None and (state.is_paused or (among and current.partition not in among))
+                # A response that does not fit any more is dropped by `_take`, whether or not its partition is left
+                # out.
                 if state is not None and is_left_out and current.fits(state):
                     left.append(current)
                     self._current = None

@@ -30,6 +30,7 @@ def broker_record(old: BrokerImage, new: BrokerImage) -> Record | None:
         broker_id=old.id,
         broker_epoch=old.epoch,
         fenced=0 if new.fenced == old.fenced else 1 if new.fenced else -1,
+        # A controlled shutdown is ended by the next registration only.
         in_controlled_shutdown=int(new.in_controlled_shutdown and not old.in_controlled_shutdown),
         log_dirs=[] if new.directories == old.directories else list(new.directories),
         cordoned_log_dirs=None if new.cordoned == old.cordoned else list(new.cordoned),

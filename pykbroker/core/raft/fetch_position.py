@@ -33,6 +33,8 @@ class LeaderLog(msgspec.Struct, frozen=True):
     def check(self, offset: int, epoch: int) -> Diverging | NeedsSnapshot | None:
         """Return why records cannot be read for a node whose log ends at `offset` with a record of `epoch`, or None."""
         newest = self.snapshots[-1] if self.snapshots else BOOTSTRAP_SNAPSHOT
+        # A node without records gets the newest snapshot even if the log has all records, as in Kafka
+        # (`KafkaRaftClient`).
         if offset == 0 and newest != BOOTSTRAP_SNAPSHOT:
             return NeedsSnapshot(newest)
         if offset == 0 == self.log_start_offset:

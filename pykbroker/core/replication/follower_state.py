@@ -33,6 +33,8 @@ class FollowerState:
         """Record a fetch at `offset` while the leader's log ended at `leader_end_offset`."""
         if offset >= leader_end_offset:
             self.caught_up_ms = now_ms
+        # It has all records of the time of its last fetch. If records are always appended between its fetches, it
+        # never has more, and is in sync all the same.
         elif offset >= self.leader_end_offset != NO_OFFSET:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.log_end_offset, self.log_start_offset = offset, log_start_offset

@@ -125,6 +125,7 @@ class TransactionsMachine:
 
     def tick(self, now: Now) -> TransactionOutcome:
         """Reply to waiting requests, abort transactions that have timed out, and delete expired transactional ids."""
+        # One kind of work at a time. If more is due, the deadline is over, and the next tick follows at once.
         if self._has_markers:
             return self._hand_over()
         if now.monotonic_ms >= self._waiters.deadline_ms:

@@ -113,6 +113,7 @@ class Transaction(msgspec.Struct, frozen=True):
 
     def _become(self, state: TransactionState, wall_ms: int, **changes: Any) -> Transaction:
         assert self.state in PREDECESSORS[state], f"{self.transactional_id}: from {self.state.title} to {state.title}"
+        # The id before tells a repeated EndTxn that used the last epoch of an id (`ending._used_last_epoch`).
         return msgspec.structs.replace(
             self, state=state, updated_ms=wall_ms, previous_producer_id=self.producer_id, **changes
         )

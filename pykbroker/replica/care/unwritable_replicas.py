@@ -53,6 +53,7 @@ class UnwritableReplicas:
                 unwritable, placed = partition.unwritable, placed_here(self._replicas, partition)
                 if unwritable is None:
                     continue
+                # A repair reports the replica's directory by itself.
                 if placed is None or partition.repair is not None or not can_report(self._replicas):
                     partition.unwritable = None
                     continue

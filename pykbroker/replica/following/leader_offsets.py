@@ -20,6 +20,7 @@ async def after_range_of(link: LeaderLink, node_id: int, followed: Followed) -> 
     log = followed.partition.log
     if log is None or latest < log.log_end_offset:
         return CutLog(latest)
+    # The start of a leader's local log: Kafka may have moved older segments to a remote storage (KIP-405).
     return after_range(latest, await _offset(link, node_id, followed, EARLIEST_LOCAL_TIMESTAMP), log.log_end_offset)
 
 

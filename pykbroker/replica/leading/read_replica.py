@@ -35,6 +35,7 @@ class RackAwareSelector:
         if leading is None or (own is not None and own.rack == rack):
             return NO_NODE
         candidates = [
+            # Of equal replicas, the one with the lowest broker id is chosen.
             (state.log_end_offset, state.caught_up_ms, -broker_id)
             for broker_id, state in leading.followers.items()
             if broker_id in leading.isr

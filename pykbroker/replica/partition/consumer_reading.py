@@ -62,6 +62,7 @@ class ConsumerReading(Reading):
         if (
             partition.high_watermark == asked.fetch_offset == wanted.high_watermark
             and log.state.log_start_offset == wanted.log_start_offset
+            # A client that names the epoch of its last record also asks whether its log diverges.
             and asked.last_fetched_epoch < 0
         ):
             return None

@@ -60,6 +60,7 @@ class Moves:
             self.forget(partition)
         if partition.directory is directory or partition in self._under_way:
             return
+        # Kafka begins no copy either while one of the log directories is offline (`LogManager.getOrCreateLog`).
         if any(one.failed is not None for one in self._places.directories):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         self._check_room(partition)

@@ -46,6 +46,7 @@ class CheckpointWriter:
             lambda: (
                 self._unopened(RECOVERY_POINTS)
                 | self._listed_undurable(RECOVERY_POINTS, durable, lambda log: log.recovery_point)
+                # A partition may have been deleted, and created again, since its directory was found durable.
                 | {key: log.recovery_point for key, log in durable.items() if self._logs.get(key) is log}
             ),
         )

@@ -66,6 +66,7 @@ class Chores:
             for key, log in some:
                 if self._is_due(key, log, now_ms) and (refusal := await self._flush(log)):
                     refusals.append(refusal)
+                # Appends note no work, so that a log with `flush.ms` is visited in every round.
                 if log.failed is None and log.config.flush_ms < LONG_MAX:
                     self.due[key] = None
             await trio.lowlevel.checkpoint()

@@ -59,6 +59,7 @@ class PartitionDirectories:
                 futures.found(copied, name)
             elif found := parse_name(name):
                 self.topic_ids[found] = await self._topic_id(name)
+            # The root of an ext4 file system has this directory.
             elif name != "lost+found":
                 logger.warning("%s/%s is not a partition's directory and is ignored", self._disk.path, name)
 

@@ -263,6 +263,7 @@ class Flusher:
                     with warned(f"{self._state.directory}: an index"):
                         segment.write()
                 await trio.lowlevel.checkpoint()
+        # While they are written, `_epochs_synced` is true already: see `_settle_epochs`.
         if not self._epochs_synced or self._saving.locked():
             await self._settle_epochs()
 

@@ -102,6 +102,7 @@ async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) 
         index = OffsetIndex.decode(base, index_file, file.size)
         times = TimeIndex.decode(base, times_file, base + RELATIVE_OFFSET_MAX + 1)
         size, max_timestamp = await patiently(lambda: _last_batch(file, index, times))
+        # The first batch is not walked through again, and the age of the segment counts from its timestamp.
         segment.begin(max_timestamp)
     except (CorruptIndex, BadHeader):
         return
@@ -120,6 +121,7 @@ def _last_batch(file: File, index: OffsetIndex, times: TimeIndex) -> tuple[int, 
     last_offset, position = index.entry(-1)
     _, size, last_offset_there = headers.at(position)
     youngest, of_offset = times.entry(-1) if times else (NO_TIMESTAMP, NO_OFFSET)
+    # Index files have no checksum, so that their last entries are compared with the batches.
     if last_offset_there != last_offset or headers.max_timestamp > youngest:
         raise CorruptIndex(f"the batch at byte {position} contradicts the indexes")
     if times:

@@ -13,6 +13,7 @@ KEEP_BYTES_MAX = 16384
 BYTES_KEPT_MAX = 256 << 10
 """The maximum number of bytes kept per log. When a batch would exceed it, the older half of the bytes is dropped."""
 JOIN_BYTES_MAX = 65536
+"""The size of the largest read that is copied. A larger one is a slice of the file, which is sent without a copy."""
 NOWHERE = 2**63 - 1
 
 
