@@ -107,6 +107,7 @@ class ConsumerShell:
         link = CoordinatorLink(group_id, self.nodes, coordinators)
         membership: ClassicMembership | ConsumerMembership
         if settings.group_protocol == CONSUMER_PROTOCOL:
+            # The text of Kafka's Uuid is Base64 without padding.
             member_id = urlsafe_b64encode(UUID(int=self.world.rng.getrandbits(128), version=4).bytes).decode()[:22]
             membership = ConsumerMembership(
                 settings.membership(), self.subscription, member_id, self.topics.name_of, uniform, self.now_ms()
@@ -211,7 +212,7 @@ class ConsumerShell:
             self._is_advancing = False
 
     def _send_due(self, nursery: trio.Nursery) -> None:
-        # a listener, or a user who handles an error, may seek: nothing is looked up before
+        # A listener, or a user who handles an error, may seek: nothing is looked up before.
         if self._failure is None and not (self.member is not None and self.member.awaits_user):
             self._positions.send_due(nursery)
         is_sent = self._fetcher.send_due(self.now_ms())
@@ -288,6 +289,7 @@ class ConsumerShell:
     def reset(self, partitions: Collection[TopicPartition], strategy: ResetStrategy) -> None:
         """Move to where a strategy says. The offset is looked up in the background."""
         subscription = self.subscription
+        # For the second call, see `ConsumerSubscription.changed`.
         subscription.changed()
         for partition in partitions:
             subscription[partition].move_by(strategy)
@@ -314,6 +316,7 @@ class ConsumerShell:
         """Move to an offset. The position is validated if the leader epoch of the record before it is given."""
         position = FetchPosition(offset, leader_epoch, self.topics.leader_of(partition))
         subscription = self.subscription
+        # For the second call, see `ConsumerSubscription.changed`.
         subscription.changed()
         subscription[partition].move(position)
         subscription.changed()

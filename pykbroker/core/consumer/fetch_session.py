@@ -52,6 +52,7 @@ class NodeFetchSession:
         added = {key: asked for key, asked in partitions.items() if key not in old}
         forgotten = [(key, asked.topic_id) for key, asked in old.items() if key not in partitions]
         if version >= TOPIC_IDS_VERSION:
+            # A topic that was created again under the same name has other partitions for the broker (KIP-516).
             forgotten += [
                 (key, old[key].topic_id)
                 for key, asked in changed.items()

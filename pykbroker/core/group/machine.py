@@ -56,6 +56,7 @@ def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) 
 
     def handle(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
         group = shard.find_consumer(client_request.message.group_id)
+        # A new classic member replaces an empty consumer group: see `join._group`.
         serves = to_consumer if group is not None and group.members else to_classic
         serves(shard, client_request, token, step)
 

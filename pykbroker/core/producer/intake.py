@@ -219,6 +219,7 @@ class Intake:
     ) -> TopicPartition:
         if partition is None:
             if key is None or self._ignores_keys:
+                # `size` is that of a batch with this record alone.
                 return topic.partitions[topic.next_partition(size - HEADER_BYTES, visited)]
             return topic.partitions[partition_of_key(key, len(topic.partitions))]
         if not topic.has(partition):

@@ -85,6 +85,7 @@ class OffsetIndex:
             rises(index._relative)
             and rises(index._positions)
             and index._relative[0] >= 0
+            # The batch at position 0 never has an entry.
             and index._positions[0] > 0
             and index._positions[-1] < log_bytes
         ):

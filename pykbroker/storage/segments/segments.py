@@ -120,6 +120,7 @@ class Segments:
         for segment in sources:
             segment.is_dropped = True
             self._opening.loaded.forget(segment)
+            # The producer snapshot at the begin of the compacted segment stays valid.
             self._mark_deleted(
                 segment.base_offset, SUFFIXES if segment.base_offset > cleaned.base_offset else OWN_FILES
             )
