@@ -43,7 +43,7 @@ class NodeFetchSession:
     def fill(self, request: FetchRequest, partitions: Mapping[TopicPartition, PartitionFetch], version: int) -> None:
         """Write the session, the partitions and the forgotten partitions into a request of this version."""
         request.session_id, request.session_epoch = self.session_id, self._epoch
-        if self._epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if self._epoch == INITIAL_EPOCH:
             self.partitions = dict(partitions)
             request.topics = _topics(self.partitions.items())
             return
