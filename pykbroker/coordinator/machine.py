@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pykbroker.core.coordinator.record import LogRecord, StoredRecord
-from pykbroker.core.outcome import Machine, Outcome
+from pykbroker.core.outcome import Machine
 
-CoordinatorOutcome = Outcome[LogRecord, Any]
 CoordinatorMachine = Machine[Any, LogRecord, StoredRecord, Any]

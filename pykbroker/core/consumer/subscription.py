@@ -33,10 +33,7 @@ class SubscriptionKind(Enum):
 
 
 class ConsumerSubscription:
-    """The subscription of a consumer and its assigned partitions.
-
-    `assignment_id` grows with each change of the assignment, so that results for an older one are recognized.
-    """
+    """The subscription of a consumer and its assigned partitions."""
 
     def __init__(self, reset: ResetStrategy) -> None:
         self.reset = reset
@@ -46,7 +43,6 @@ class ConsumerSubscription:
         self.group_topics: frozenset[str] = frozenset()
         """The topics of all members, which the leader of a classic group needs in its metadata."""
         self.server_pattern: str | None = None
-        self.assignment_id = 0
         self._matches: Matches | None = None
         self._partitions: dict[TopicPartition, AssignedPartition] = {}
         self.changed: Callable[[], None] = lambda: None
@@ -218,7 +214,6 @@ class ConsumerSubscription:
 
     def _set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         self.changed()
-        self.assignment_id += 1
         old = self._partitions
         self._partitions = {partition: old.get(partition) or AssignedPartition() for partition in partitions}
         self.changed()

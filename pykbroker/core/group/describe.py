@@ -12,7 +12,6 @@ from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest,
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 CLASSIC, CONSUMER = "classic", "consumer"
-CONSUMER_PROTOCOL_TYPE = "consumer"
 GROUP_ID_NOT_FOUND_VERSION_FIRST = 6
 
 

@@ -10,9 +10,6 @@ from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 
-TEXT_BYTES_MAX = 4096
-"""Kafka's default of `offset.metadata.max.bytes`."""
-
 
 class PositionText(msgspec.Struct, frozen=True):
     """The text beside a committed position. `facts` are those of the job, and `records` counts what it has written."""
