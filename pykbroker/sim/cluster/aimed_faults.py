@@ -8,14 +8,14 @@ from random import Random
 import trio
 
 from pykbroker.sim.cluster.nodes import SimCluster
-from pykbroker.sim.cluster.patience import holds
+from pykbroker.sim.cluster.patience import FILL_S_MAX, holds
 from pykbroker.sim.cluster.plan import CONTROLLER_ID
 from pykbroker.sim.fault_pace import FaultPace
 
 SLOW_S, CUT_S_MAX = 0.2, 0.02
 """The duration of an operation of a slow disk, and the longest time between an append and a power failure, in s."""
-APPEND_S_MAX, ELIGIBLE_S_MAX, REGISTERED_S_MAX, SERVING_S_MAX, FILL_S_MAX = 3.0, 5.0, 10.0, 10.0, 20.0
-"""The longest times in seconds to wait for an append, an ELR, a registration, a start, and for full ISRs."""
+APPEND_S_MAX, ELIGIBLE_S_MAX, REGISTERED_S_MAX, SERVING_S_MAX = 3.0, 5.0, 10.0, 10.0
+"""The longest times in seconds to wait for an append, an ELR, a registration, and a start."""
 SHRUNK_S_MAX = 5.0
 """The longest time in seconds to wait until the controller has taken killed brokers out of the ISRs."""
 SOON_S, LOOK_S = 0.001, 0.05

@@ -10,7 +10,7 @@ import trio
 from pykbroker.core.replication.leading import Leading
 from pykbroker.sim.cluster.link_faults import has_uncommitted
 from pykbroker.sim.cluster.nodes import SimCluster
-from pykbroker.sim.cluster.patience import holds
+from pykbroker.sim.cluster.patience import FILL_S_MAX, holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, CONTROLLER_PORT, host_of
 from pykbroker.sim.cluster.stalls import stall
 from pykbroker.sim.history import Place
@@ -29,8 +29,8 @@ BEHIND_S, LATE_S = 0.5, 2.0
 """The durations in seconds of the pause of a replica that is behind, and of the stall of a request to change an ISR."""
 COMMIT_S_MAX, ELECTED_S_MAX, SEEN_S = 1.0, 3.0, 0.05
 """The longest times in seconds to wait for a commit and for an election, and the time in which a commit is seen."""
-FILL_S_MAX, FILL_LOOK_S = 20.0, 0.1
-"""The time in which an emptied broker should be filled, and the time between two looks at it, in seconds."""
+FILL_LOOK_S = 0.1
+"""The time between two looks at an emptied broker, in seconds."""
 
 
 class JoiningFaults:

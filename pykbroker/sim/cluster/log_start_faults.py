@@ -8,12 +8,12 @@ import trio
 
 from pykbroker.sim.cluster.deletions import Deletions
 from pykbroker.sim.cluster.nodes import SimCluster
-from pykbroker.sim.cluster.patience import holds
+from pykbroker.sim.cluster.patience import FILL_S_MAX, holds
 from pykbroker.sim.history import Place
 from wire.sentinels import NO_LEADER
 
-APPEND_S_MAX, FILL_S_MAX, APART_S_MAX = 3.0, 20.0, 0.5
-"""The longest times in seconds to wait for new records and for a full ISR, and between the kills of two brokers."""
+APPEND_S_MAX, APART_S_MAX = 3.0, 0.5
+"""The longest times in seconds to wait for new records, and between the kills of two brokers."""
 LOOK_S = 0.01
 
 

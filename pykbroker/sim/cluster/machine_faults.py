@@ -9,13 +9,14 @@ import trio
 
 from pykbroker.sim.cluster.aimed_faults import AimedFaults
 from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.patience import FILL_S_MAX
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.machine_faults import MachineFaults
 
 DRIFT_MIN, DRIFT_MAX = -0.5, 1.0
 """The seconds that a drifting clock gains in a second."""
-FILL_S_MAX, LOOK_S = 20.0, 0.1
-"""The time in which an emptied broker should be filled, and the time between two looks at it, in seconds."""
+LOOK_S = 0.1
+"""The time between two looks at an emptied broker, in seconds."""
 
 
 class ClusterMachineFaults:

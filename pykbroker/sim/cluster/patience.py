@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import trio
 
+FILL_S_MAX = 20.0
+"""The longest time in seconds to wait until an emptied broker is filled, or until ISRs are full."""
+
 
 async def holds(condition: Callable[[], bool], seconds_max: float, look_s: float) -> bool:
     """Wait until a condition holds. Return whether it does within `seconds_max`."""

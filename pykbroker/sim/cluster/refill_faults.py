@@ -7,7 +7,7 @@ from random import Random
 import trio
 
 from pykbroker.sim.cluster.nodes import SimCluster
-from pykbroker.sim.cluster.patience import holds
+from pykbroker.sim.cluster.patience import FILL_S_MAX, holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, host_of
 from pykbroker.sim.cluster.stalls import stall
 from pykbroker.sim.history import Place
@@ -15,8 +15,8 @@ from pykbroker.sim.network import Network
 
 STALL_S, STALLED_AGAIN_S = 1.0, 0.2
 """The duration of a stall, and the time until it is extended, in seconds."""
-ALONE_S_MAX, FILL_S_MAX = 6.0, 20.0
-"""The longest times in seconds to wait until a leader is alone in an ISR, and until an emptied broker is filled."""
+ALONE_S_MAX = 6.0
+"""The longest time in seconds to wait until a leader is alone in an ISR."""
 LOOK_S, FILL_LOOK_S = 0.001, 0.1
 BROKERS = 3
 """The size of a cluster in which a broker, the one that fills it, and the controller have all replicas."""
