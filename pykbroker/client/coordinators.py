@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from enum import IntEnum
 
 import trio
 
@@ -15,19 +14,11 @@ from pykbroker.client.nodes import Nodes, coordinator_connection_id
 from pykbroker.core.errors import ApiError
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from wire.messages.find_coordinator import Coordinator, CoordinatorType, FindCoordinatorRequest, FindCoordinatorResponse
 
 BATCH_VERSION_MIN = 4
 """The first version of FindCoordinator that has several keys in one request (KIP-699)."""
 KNOWN_CODES = frozenset(ErrorCode)
-
-
-class CoordinatorType(IntEnum):
-    """The key type of a FindCoordinator request."""
-
-    GROUP = 0
-    TRANSACTION = 1
-    SHARE = 2
 
 
 class Coordinators:

@@ -11,11 +11,11 @@ import trio
 from pykbroker.client.admin import KNOWN_CODES, Admin
 from pykbroker.client.brokers import Brokers
 from pykbroker.client.connection import BrokerConnection
-from pykbroker.client.coordinators import CoordinatorType, coordinators_of, requests
+from pykbroker.client.coordinators import coordinators_of, requests
 from pykbroker.core.errors import ApiError
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.find_coordinator import Coordinator
+from wire.messages.find_coordinator import Coordinator, CoordinatorType
 from wire.messages.metadata import MetadataRequest
 
 AVAILABLE_S_MAX = 15

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.client.coordinators import Coordinators, CoordinatorType
+from pykbroker.client.coordinators import Coordinators
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.pending_response import R
@@ -10,6 +10,7 @@ from pykbroker.core.errors import ApiError
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.errors import EncodeError
+from wire.messages.find_coordinator import CoordinatorType
 from wire.messages.leave_group import LeaveGroupRequest
 
 LEAVE_MEMBERS_VERSION = 3

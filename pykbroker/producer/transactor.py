@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from pykbroker.client.coordinators import Coordinators, CoordinatorType
+from pykbroker.client.coordinators import Coordinators
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.timer import wait_s
@@ -22,6 +22,7 @@ from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
+from wire.messages.find_coordinator import CoordinatorType
 
 
 class Transactor:

@@ -52,8 +52,6 @@ TEMPORARY = frozenset(
 """The retriable error codes. After some of them, it is unknown whether the request was carried out."""
 ANSWER_S = 8.0
 METADATA_VERSION, COORDINATOR_VERSION = 12, 4
-GROUP, TRANSACTION = 0, 1
-"""The key types of FindCoordinator."""
 VERSION_MAX = 2**15 - 1
 
 

@@ -12,13 +12,13 @@ from pykbroker.sim.history import CONTROL, History, Lapse, Place, PollResult
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
+from wire.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.records.batch import batches
 from wire.records.record import records
 from wire.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LIST_OFFSETS_VERSION = 7
 RESPONSE_BYTES_MAX = 1 << 20
 BATCH_BYTES_MAX = 16 << 20

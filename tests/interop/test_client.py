@@ -11,13 +11,14 @@ import pytest
 import trio
 
 from pykbroker.client.admin import Admin
-from pykbroker.client.coordinators import Coordinators, CoordinatorType
+from pykbroker.client.coordinators import Coordinators
 from pykbroker.client.metadata import ClusterMetadata, MetadataSettings
 from pykbroker.client.node import NodeSettings
 from pykbroker.client.nodes import Nodes
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.system_net import SystemNet
 from tests.interop.kafka_cluster import KafkaCluster
+from wire.messages.find_coordinator import CoordinatorType
 
 pytestmark = pytest.mark.timeout(180)
 RECOVERY_S_MAX = 60

@@ -6,10 +6,19 @@
   response and removes `error_code`, `error_message`, `node_id`, `host`, and `port` from the response.
 """
 
+from enum import IntEnum
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
+
+
+class CoordinatorType(IntEnum):
+    """The values of `key_type`: what the keys of a request name."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
 
 
 class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):

@@ -27,14 +27,13 @@ from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_lat
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest
-from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from wire.messages.find_coordinator import Coordinator, CoordinatorType, FindCoordinatorRequest, FindCoordinatorResponse
 from wire.sentinels import NO_LEADER
 
-GROUP, TRANSACTION = 0, 1
 KEYS_VERSION_FIRST = 4
-RESOURCES = {
-    GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-    TRANSACTION: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+RESOURCES: Mapping[int, tuple[ResourceType, ErrorCode]] = {
+    CoordinatorType.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    CoordinatorType.TRANSACTION: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
 }
 
 

@@ -27,6 +27,7 @@ from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
+from wire.isolation import READ_COMMITTED
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -52,7 +53,6 @@ FIRST_VERSION = {
     LATEST_TIERED_TIMESTAMP: 9,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
-READ_COMMITTED = 1
 DEBUGGING_REPLICA_ID = -2
 """The replica id of a tool that asks any replica, and that sees all records, as a follower does."""
 EPOCH_VERSION_FIRST = 4

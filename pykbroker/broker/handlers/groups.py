@@ -6,7 +6,7 @@ from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
 from pykbroker.apis.groups.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from pykbroker.apis.groups.delete_groups import DeleteGroups
 from pykbroker.apis.groups.describe_groups import DescribeGroups
-from pykbroker.apis.groups.find_coordinator import GROUP, TRANSACTION, FindCoordinator
+from pykbroker.apis.groups.find_coordinator import FindCoordinator
 from pykbroker.apis.groups.heartbeat import Heartbeat
 from pykbroker.apis.groups.join_group import JoinGroup
 from pykbroker.apis.groups.leave_group import LeaveGroup
@@ -18,6 +18,7 @@ from pykbroker.apis.groups.sync_group import SyncGroup
 from pykbroker.broker.parts import Parts
 from pykbroker.core.coordinator.topic import groups_topic, transactions_topic
 from pykbroker.server.handler import Handler
+from wire.messages.find_coordinator import CoordinatorType
 
 GROUP_FEATURE = "group.version"
 
@@ -42,7 +43,10 @@ def group_handlers(parts: Parts) -> list[Handler]:
         FindCoordinator(
             image=image,
             automatic=parts.automatic_topics,
-            topics={GROUP: groups_topic(config), TRANSACTION: transactions_topic(config)},
+            topics={
+                CoordinatorType.GROUP: groups_topic(config),
+                CoordinatorType.TRANSACTION: transactions_topic(config),
+            },
             endpoints=parts.endpoints,
             authorizer=authorizer,
         ),

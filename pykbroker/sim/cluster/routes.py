@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pykbroker.sim.client import GROUP, TRANSACTION
 from pykbroker.sim.history import Place
 from wire.declare import Request, Response
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -14,6 +13,7 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.delete_records import DeleteRecordsRequest
 from wire.messages.end_txn import EndTxnRequest
 from wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic
+from wire.messages.find_coordinator import CoordinatorType
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.join_group import JoinGroupRequest
@@ -30,18 +30,18 @@ CoordinatorKey = tuple[int, str]
 LeaderLookup = Callable[[Place], int]
 """A function that returns the node id of a partition's leader."""
 COORDINATED: dict[type, tuple[int, str]] = {
-    InitProducerIdRequest: (TRANSACTION, "transactional_id"),
-    AddPartitionsToTxnRequest: (TRANSACTION, "v3_and_below_transactional_id"),
-    AddOffsetsToTxnRequest: (TRANSACTION, "transactional_id"),
-    EndTxnRequest: (TRANSACTION, "transactional_id"),
-    TxnOffsetCommitRequest: (GROUP, "group_id"),
-    OffsetCommitRequest: (GROUP, "group_id"),
-    OffsetFetchRequest: (GROUP, "group_id"),
-    JoinGroupRequest: (GROUP, "group_id"),
-    SyncGroupRequest: (GROUP, "group_id"),
-    HeartbeatRequest: (GROUP, "group_id"),
-    LeaveGroupRequest: (GROUP, "group_id"),
-    ConsumerGroupHeartbeatRequest: (GROUP, "group_id"),
+    InitProducerIdRequest: (CoordinatorType.TRANSACTION, "transactional_id"),
+    AddPartitionsToTxnRequest: (CoordinatorType.TRANSACTION, "v3_and_below_transactional_id"),
+    AddOffsetsToTxnRequest: (CoordinatorType.TRANSACTION, "transactional_id"),
+    EndTxnRequest: (CoordinatorType.TRANSACTION, "transactional_id"),
+    TxnOffsetCommitRequest: (CoordinatorType.GROUP, "group_id"),
+    OffsetCommitRequest: (CoordinatorType.GROUP, "group_id"),
+    OffsetFetchRequest: (CoordinatorType.GROUP, "group_id"),
+    JoinGroupRequest: (CoordinatorType.GROUP, "group_id"),
+    SyncGroupRequest: (CoordinatorType.GROUP, "group_id"),
+    HeartbeatRequest: (CoordinatorType.GROUP, "group_id"),
+    LeaveGroupRequest: (CoordinatorType.GROUP, "group_id"),
+    ConsumerGroupHeartbeatRequest: (CoordinatorType.GROUP, "group_id"),
 }
 """The requests to coordinators: the key type, and the field that has the key."""
 

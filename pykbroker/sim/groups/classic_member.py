@@ -10,7 +10,7 @@ from math import inf
 
 import trio
 
-from pykbroker.sim.client import GROUP, SimConnection
+from pykbroker.sim.client import SimConnection
 from pykbroker.sim.groups.history import Assigned, GroupHistory
 from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S
 from pykbroker.sim.groups.offsets import Committer
@@ -18,6 +18,7 @@ from pykbroker.sim.groups.refusal import require
 from pykbroker.sim.history import Place
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
+from wire.messages.find_coordinator import CoordinatorType
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -63,7 +64,7 @@ class ClassicSimMember:
 
     async def enter(self, connection: SimConnection) -> None:
         """Join the group and get an assignment. Raise Evicted or an error of LOST."""
-        await connection.find_coordinator(self.group, GROUP)
+        await connection.find_coordinator(self.group, CoordinatorType.GROUP)
         self.forget(forgotten=False)
         joined = await self._join(connection)
         self._member_id, self._generation = joined.member_id, joined.generation_id

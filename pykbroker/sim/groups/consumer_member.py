@@ -10,7 +10,7 @@ from math import inf
 
 import trio
 
-from pykbroker.sim.client import GROUP, SimConnection
+from pykbroker.sim.client import SimConnection
 from pykbroker.sim.groups.history import GroupHistory, Lease
 from pykbroker.sim.groups.member import SESSION_S
 from pykbroker.sim.groups.offsets import Committer
@@ -19,6 +19,7 @@ from pykbroker.sim.history import Place
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from wire.messages.find_coordinator import CoordinatorType
 
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
 REVOCATION_MS_MAX = 60_000
@@ -63,7 +64,7 @@ class ConsumerMember:
 
     async def enter(self, connection: SimConnection) -> None:
         """Join the group, or send a full heartbeat on a new connection. Raise Evicted or an error of LOST."""
-        await connection.find_coordinator(self.group, GROUP)
+        await connection.find_coordinator(self.group, CoordinatorType.GROUP)
         if not self._member_id:
             self._lives += 1
             self._member_id = f"{self.name}-{self._lives}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import trio
 
-from pykbroker.sim.client import GROUP, LOST, Dialer, SimConnection
+from pykbroker.sim.client import LOST, Dialer, SimConnection
 from pykbroker.sim.groups.history import Commit, GroupHistory
 from pykbroker.sim.groups.offsets import NOBODY, commit_offsets, fetch_offsets
 from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.groups.worker import THINK_S
 from pykbroker.sim.history import Place
+from wire.messages.find_coordinator import CoordinatorType
 
 COMMITS = 0.7
 """The chance that a commit is sent between two fetches."""
@@ -40,7 +41,7 @@ class OffsetClient:
         while True:
             try:
                 async with one.connected() as first, other.connected() as second:
-                    await first.find_coordinator(self._group, GROUP)
+                    await first.find_coordinator(self._group, CoordinatorType.GROUP)
                     while True:
                         await trio.sleep(self._dice.expovariate(1 / THINK_S))
                         await self._act(first, second)

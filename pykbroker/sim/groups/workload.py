@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from pykbroker.sim.client import GROUP, Again, SimConnection
+from pykbroker.sim.client import Again, SimConnection
 from pykbroker.sim.disk import WAIT_S_MAX
 from pykbroker.sim.groups.classic_member import ClassicSimMember
 from pykbroker.sim.groups.consumer_member import ConsumerMember
@@ -22,6 +22,7 @@ from pykbroker.sim.history import Place, SendOutcome
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.messages.create_topics import CreatableTopic
+from wire.messages.find_coordinator import CoordinatorType
 
 TOPIC, PARTITIONS = "shared", 4
 PLACES: tuple[Place, ...] = tuple((TOPIC, index) for index in range(PARTITIONS))
@@ -106,7 +107,7 @@ class GroupWorkload:
         return [*findings, *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies)]
 
     async def _fetch_all(self, group: str, connection: SimConnection) -> None:
-        await connection.find_coordinator(group, GROUP)
+        await connection.find_coordinator(group, CoordinatorType.GROUP)
         found = await fetch_offsets(connection, self._history, "last reader", group, PLACES, stable=True)
         if set(found) < set(PLACES):
             raise Again("some offsets are not stable, or missing")

@@ -10,6 +10,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.scripted.leadership import HINTED, ServingNode, log_of
 from wire.error_codes import ErrorCode
 from wire.header import RequestHeader
+from wire.isolation import READ_COMMITTED
 from wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -21,7 +22,6 @@ from wire.messages.fetch import (
 )
 from wire.sentinels import NO_NODE, NO_OFFSET
 
-READ_COMMITTED = 1
 BY_ID_VERSION_MIN = 13
 """The first version of Fetch that identifies topics by id."""
 

@@ -31,9 +31,7 @@ from pykbroker.sim.scripted.state import ScriptedState
 from wire.api import ApiKey
 from wire.declare import Request, Response
 from wire.header import RequestHeader
-
-GROUP = 0
-"""The key type of groups in FindCoordinator."""
+from wire.messages.find_coordinator import CoordinatorType
 
 
 def do_nothing() -> None:
@@ -57,12 +55,12 @@ class ScriptedGroups:
 
     def move(self, group_id: str, node_id: int) -> None:
         """Give a group another coordinator. All members of all groups start new sessions, as after a load."""
-        self.state.coordinators[GROUP, group_id] = node_id
+        self.state.coordinators[CoordinatorType.GROUP, group_id] = node_id
         self.hosted.discard()
 
     async def _answer(self, node: Any, header: RequestHeader, request: Request[Any]) -> Response:
         if node.node_id not in self._handlers:
-            runtime = cast("Runtime", NodeRuntime(self.hosted, self.state, GROUP, node.node_id))
+            runtime = cast("Runtime", NodeRuntime(self.hosted, self.state, CoordinatorType.GROUP, node.node_id))
             self._handlers[node.node_id] = handlers(runtime, lambda: image_of(self.state))
         return await handled(self._handlers[node.node_id][ApiKey(header.key)], header, request)
 

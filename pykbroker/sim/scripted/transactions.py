@@ -27,7 +27,7 @@ from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import TransactionState
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.server.handler import Handler
-from pykbroker.sim.scripted.groups import GROUP, ScriptedGroups
+from pykbroker.sim.scripted.groups import ScriptedGroups
 from pykbroker.sim.scripted.hosted import HostedMachine, NodeRuntime, handled, image_of, wall_ms
 from pykbroker.sim.scripted.produce import append_all
 from pykbroker.sim.scripted.state import ScriptedState
@@ -35,6 +35,7 @@ from wire.api import ApiKey
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.header import RequestHeader
+from wire.messages.find_coordinator import CoordinatorType
 from wire.messages.produce import ProduceRequest, ProduceResponse
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from wire.records.batch import Batch
@@ -42,8 +43,6 @@ from wire.records.batch import Batch
 if TYPE_CHECKING:
     from pykbroker.sim.scripted.node import ScriptedNode
 
-TRANSACTION = 1
-"""The key type of transactional ids in FindCoordinator."""
 PRODUCE_ADDS_VERSION_MIN, COMMIT_ADDS_VERSION_MIN = 12, 5
 """The first versions of Produce and TxnOffsetCommit that add their partition to the transaction (KIP-890)."""
 PATIENCE_MS, RETRY_S = 100, 0.1
@@ -90,11 +89,11 @@ class ScriptedTransactions:
 
     def move(self, transactional_id: str, node_id: int) -> None:
         """Give a transactional id another coordinator. Waiting callers get NOT_COORDINATOR."""
-        self.state.coordinators[TRANSACTION, transactional_id] = node_id
+        self.state.coordinators[CoordinatorType.TRANSACTION, transactional_id] = node_id
         self._hosted.discard()
 
     def _requests(self, node_id: int) -> TransactionRequests:
-        runtime = NodeRuntime(self._hosted, self.state, TRANSACTION, node_id)
+        runtime = NodeRuntime(self._hosted, self.state, CoordinatorType.TRANSACTION, node_id)
         return TransactionRequests(cast("Runtime", runtime), self._producer_ids, PATIENCE_MS)
 
     def _handlers(self, node_id: int) -> dict[ApiKey, Handler]:
@@ -113,7 +112,7 @@ class ScriptedTransactions:
     # ---- records and offsets in transactions
 
     def _coordinator(self, transactional_id: str) -> TransactionRequests:
-        return self._requests(self.state.coordinator(TRANSACTION, transactional_id).node_id)
+        return self._requests(self.state.coordinator(CoordinatorType.TRANSACTION, transactional_id).node_id)
 
     async def _produce(
         self, node: ScriptedNode, header: RequestHeader, request: ProduceRequest
@@ -141,9 +140,9 @@ class ScriptedTransactions:
     ) -> TxnOffsetCommitResponse:
         """Store offsets in a transaction, after the transaction coordinator has verified it."""
         adds = header.version >= COMMIT_ADDS_VERSION_MIN
-        runtime = NodeRuntime(self._groups.hosted, self.state, GROUP, node.node_id)
+        runtime = NodeRuntime(self._groups.hosted, self.state, CoordinatorType.GROUP, node.node_id)
         try:
-            if self.state.coordinator(GROUP, request.group_id).node_id != node.node_id:
+            if self.state.coordinator(CoordinatorType.GROUP, request.group_id).node_id != node.node_id:
                 raise ApiError(ErrorCode.NOT_COORDINATOR)
             refused = await self._coordinator(request.transactional_id).admit(
                 request.transactional_id,

@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable
 import trio
 
 from pykbroker.core.names import TRANSACTION_STATE_TOPIC
-from pykbroker.sim.client import LOST, TRANSACTION, Dialer, SimConnection
+from pykbroker.sim.client import LOST, Dialer, SimConnection
 from pykbroker.sim.history import Place
 from pykbroker.sim.transactions.history import SpoiledTransaction, TransactionHistory
 from pykbroker.sim.transactions.producer import Fenced, Spoiled, TransactionalProducer
+from wire.messages.find_coordinator import CoordinatorType
 
 REST_S = 0.5
 PATIENCE_S = 8.0
@@ -58,7 +59,7 @@ class BurstWriter:
 
     async def _session(self, connection: SimConnection) -> bool:
         """Write on one connection, and return whether the writer is done. Raise Fenced or an error of LOST."""
-        await connection.find_coordinator(self.producer.id, TRANSACTION)
+        await connection.find_coordinator(self.producer.id, CoordinatorType.TRANSACTION)
         await self._patiently(self.producer.init(connection))
         before: tuple[int, ...] | None = None
         while not self.draining:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 import trio
 
-from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Dialer, SimConnection
+from pykbroker.sim.client import LOST, Dialer, SimConnection
 from pykbroker.sim.consumer import fetch
 from pykbroker.sim.groups.classic_member import ClassicSimMember
 from pykbroker.sim.groups.history import Commit
@@ -16,6 +16,7 @@ from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.history import Place
 from pykbroker.sim.transactions.history import TransactionHistory
 from pykbroker.sim.transactions.producer import Fenced, TransactionalProducer
+from wire.messages.find_coordinator import CoordinatorType
 
 THINK_S, UNSTABLE_S = 0.3, 0.1
 PATIENCE_S = (1.0, 8.0)
@@ -60,8 +61,8 @@ class Copier:
     async def _session(self, connection: SimConnection) -> None:
         """Copy on one connection. Raise Fenced, Evicted or an error of LOST."""
         member = self._member
-        await connection.find_coordinator(self.producer.id, TRANSACTION)
-        await connection.find_coordinator(member.group, GROUP)
+        await connection.find_coordinator(self.producer.id, CoordinatorType.TRANSACTION)
+        await connection.find_coordinator(member.group, CoordinatorType.GROUP)
         await self._patiently(self.producer.init(connection))
         await member.enter(connection)
         positions = await self._positions(connection)

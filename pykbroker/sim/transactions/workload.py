@@ -10,7 +10,7 @@ from functools import partial
 import trio
 
 from pykbroker.sim.checkers import check
-from pykbroker.sim.client import GROUP, Again, SimConnection
+from pykbroker.sim.client import Again, SimConnection
 from pykbroker.sim.consumer import SimConsumer, end_offset
 from pykbroker.sim.groups.classic_member import ClassicSimMember
 from pykbroker.sim.groups.offset_client import OffsetClient
@@ -28,6 +28,7 @@ from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, Transacti
 from pykbroker.sim.transactions.writer import TransactionWriter
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.messages.create_topics import CreatableTopic
+from wire.messages.find_coordinator import CoordinatorType
 
 INPUT, OUTPUT, LEDGER, BURST = "input", "output", "ledger", "burst"
 PARTITIONS = {INPUT: 2, OUTPUT: 2, LEDGER: 3, BURST: 6}
@@ -175,7 +176,7 @@ class TransactionWorkload:
 
     async def _copied(self, connection: SimConnection) -> None:
         """Raise Again unless the copiers have committed the end of their input."""
-        await connection.find_coordinator(COPIERS, GROUP)
+        await connection.find_coordinator(COPIERS, CoordinatorType.GROUP)
         committed = await self._committed(connection)
         for place in INPUTS:
             if (end := await end_offset(connection, place, committed=False)) and committed.get(place) != end:
@@ -190,7 +191,7 @@ class TransactionWorkload:
             stable = await end_offset(connection, place, committed=True)
             if stable < await end_offset(connection, place, committed=False):
                 raise Again(f"{place} is stable to {stable}")
-        await connection.find_coordinator(ACCOUNTS, GROUP)
+        await connection.find_coordinator(ACCOUNTS, CoordinatorType.GROUP)
         if set(await self._accounts(connection)) < set(LEDGERS):
             raise Again("some offsets are not stable")
 
@@ -225,11 +226,11 @@ class TransactionWorkload:
         ]
 
     async def _ask_all(self, committed: dict[Place, int], connection: SimConnection) -> None:
-        await connection.find_coordinator(COPIERS, GROUP)
+        await connection.find_coordinator(COPIERS, CoordinatorType.GROUP)
         committed |= await self._committed(connection)
         if set(committed) < set(INPUTS):
             raise Again("some offsets are not stable, or missing")
-        await connection.find_coordinator(ACCOUNTS, GROUP)
+        await connection.find_coordinator(ACCOUNTS, CoordinatorType.GROUP)
         await self._accounts(connection)
 
     @property

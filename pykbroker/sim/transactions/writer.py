@@ -12,12 +12,13 @@ from random import Random
 
 import trio
 
-from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Again, Dialer, SimConnection
+from pykbroker.sim.client import LOST, Again, Dialer, SimConnection
 from pykbroker.sim.groups.history import Commit
 from pykbroker.sim.groups.offsets import NOBODY
 from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.history import Place
 from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, Fenced, TransactionalProducer
+from wire.messages.find_coordinator import CoordinatorType
 
 THINK_S = 0.1
 REST_S = 1.0
@@ -70,8 +71,8 @@ class TransactionWriter:
     async def _session(self, connection: SimConnection) -> bool:
         """Write on one connection, and return whether the writer is done. Raise Fenced, Evicted or an error of LOST."""
         dice, producer = self._dice, self.producer
-        await connection.find_coordinator(producer.id, TRANSACTION)
-        await connection.find_coordinator(self._group, GROUP)
+        await connection.find_coordinator(producer.id, CoordinatorType.TRANSACTION)
+        await connection.find_coordinator(self._group, CoordinatorType.GROUP)
         if not producer.ready:
             await self._patiently(producer.init(connection))
         while self._steps or not self.draining:

@@ -10,13 +10,13 @@ import trio
 import trio.testing
 
 from pykbroker.client.cluster import ClusterBroker
-from pykbroker.client.coordinators import Coordinators, CoordinatorType
+from pykbroker.client.coordinators import Coordinators
 from pykbroker.core.errors import ApiError
 from pykbroker.sim.scripted.node import ScriptedNode
 from tests.unit.client.conftest import Client, no_jitter
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from wire.messages.find_coordinator import Coordinator, CoordinatorType, FindCoordinatorResponse
 from wire.messages.metadata import MetadataRequest
 from wire.versions import Versions
 

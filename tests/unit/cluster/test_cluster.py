@@ -10,7 +10,6 @@ import trio
 import trio.testing
 
 from pykbroker import broker
-from pykbroker.apis.groups.find_coordinator import GROUP, TRANSACTION
 from pykbroker.broker.lifecycle import CLOSING_S_MAX, Broker
 from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.ids import UNASSIGNED
@@ -37,7 +36,7 @@ from wire.messages.describe_quorum import (
 )
 from wire.messages.envelope import EnvelopeRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.find_coordinator import CoordinatorType, FindCoordinatorRequest
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -374,7 +373,7 @@ async def test_clients_are_answered_in_time_while_the_controller_is_away(tmp_pat
         with trio.fail_after(30):  # a request to the controller is given up after 60 s
             async with trio.open_nursery() as nursery:  # each client waits until the broker gives up its request
                 nursery.start_soon(metadata_is_answered, await running.brokers[2].connect())
-                for key_type in (GROUP, TRANSACTION):
+                for key_type in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
                     nursery.start_soon(no_coordinator_is_found, await running.brokers[2].connect(), key_type)
                 nursery.start_soon(no_producer_id_is_given, await running.brokers[2].connect())
         running.crash(2)  # an orderly shutdown would wait for the controller

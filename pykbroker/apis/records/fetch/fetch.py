@@ -29,9 +29,9 @@ from pykbroker.world.disk import NotCached
 from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
+from wire.isolation import READ_COMMITTED
 from wire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint, ReplicaState
 
-READ_COMMITTED = 1
 AT_ONCE_MAX = 256
 """The number of partitions read in one step of the event loop."""
 FOLLOWED_AT_ONCE_MAX = 64
