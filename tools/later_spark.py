@@ -1,6 +1,6 @@
 """Run tests on a later Spark: `python -m tools.later_spark [VERSION [TEST...]]`.
 
-They are the tests of the format `pykbroker`, and a small run of every job. Their environment is
+The tests are those of the format `pykbroker`, and a small run of every job. The environment of the tests is
 `.cache/spark-VERSION`. The first run creates it by `constraints.txt`, apart from the version of pyspark. `tools/test`
 runs all tests on the version that `constraints.txt` pins.
 """

@@ -28,7 +28,10 @@ class LeaderConnection:
         self._connection, self._endpoint, self._response_s_max = connection, endpoint, response_s_max
 
     async def ask(self, request: Request[Any], version: int | None = None) -> Any:
-        """Send a request on the open or a new connection, and return the response. Its time limit ends both."""
+        """Send a request on the open or a new connection, and return the response.
+
+        The time limit includes the connecting.
+        """
         endpoint = self._endpoint()
         if endpoint is not None:
             self._connection.address = Address(endpoint.host, endpoint.port)

@@ -114,7 +114,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def peer_authorizer(self) -> Authorizer:
         """Return the authorizer of requests that both brokers and clients send.
 
-        It distinguishes them if brokers have a listener to themselves.
+        The authorizer tells brokers from clients if brokers have a listener to themselves.
         """
         return AllowAll() if len(self.bound) == 1 else AllowBrokersByListener(self.settings.inter_broker_listener)
 

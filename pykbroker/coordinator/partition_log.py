@@ -61,5 +61,5 @@ class PartitionLog(Protocol):
     async def read_stored(self, offset: int, bytes_max: int) -> Buffer:
         """Return at least one whole batch, beginning with the batch that contains `offset`.
 
-        It may be above the high watermark.
+        The batch may be above the high watermark.
         """

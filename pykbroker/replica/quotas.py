@@ -40,7 +40,7 @@ class ReplicationQuotas:
             self._throttle(deleted.name, configs)
 
     def _limit(self, configs: ConfigsImage) -> None:
-        """Set the rates. They are dynamic only, and have no value in a config file, as in Kafka."""
+        """Set the rates from dynamic configs. As in Kafka, a config file does not set rates."""
         cluster, broker = (valid_texts(BROKER_QUOTAS, texts) for texts in configs.dynamic(self._node_id))
         rates = read(BROKER_QUOTAS, {**cluster, **broker})
         for quota, rate in (

@@ -296,7 +296,8 @@ class Replicas:
     async def _follow_created(self) -> None:
         """Lead or follow the partitions of several replicas whose logs were created, once they are listed.
 
-        They have no records before: a start would otherwise take a partition whose directory vanished for an empty one.
+        No record is appended before a log is listed: a start would otherwise take a partition whose directory vanished
+        for an empty one.
         """
         for place, partition in enumerate(await self.opener.list_created(), 1):
             if place % AT_ONCE_MAX == 0:

@@ -22,7 +22,7 @@ class Anomaly(NamedTuple):
 class Logs(NamedTuple):
     """The records of each partition as clients have seen them.
 
-    They have the response that returned each record first, and the final complete read, which begins at `start`.
+    A log has the response that returned each record first, and the final complete read, which begins at `start`.
     """
 
     seen: dict[Place, dict[int, set[bytes]]]

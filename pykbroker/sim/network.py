@@ -100,7 +100,7 @@ class Network:
     def begin_connect(self, process: Process, host: str, remote: HostPort) -> SimEndpoint:
         """Start to connect, and return the client's endpoint.
 
-        Its `notice` is called when it is connected or has failed.
+        The endpoint's `notice` is called when the connection is open or has failed.
         """
         ours = self._endpoint(process, (host, self._free_port()), remote)
         self._send_word((host, remote[0]), lambda: self._syn(ours))

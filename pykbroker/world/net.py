@@ -80,7 +80,7 @@ class ConnectionMachine(Protocol):
     def unsent(self, size: int, kept_bytes: int) -> None:
         """Note that `size` bytes of `out` are unsent, `kept_bytes` of them in memory.
 
-        Both are 0 once all bytes are sent.
+        Both numbers are 0 once all bytes are sent.
         """
 
     def closed(self) -> None:
@@ -149,7 +149,7 @@ class Bound(Protocol):
     port: int
 
     def listen(self, accept: Accept, tls: Tls | None = None) -> None:
-        """Let peers connect. They wait in the backlog until `Net.run` runs and passes them to `accept`.
+        """Let peers connect. Connections wait in the backlog until `Net.run` runs and passes them to `accept`.
 
         With `tls`, a connection gets nothing until its handshake is done.
 

@@ -342,7 +342,7 @@ OF_CONSUMER = (
         {"KafkaConsumer(partition_assignment_strategy=['range'])": ("TypeError", "KafkaConsumer")},
     ),
     Difference(
-        "Any collection of names is accepted. A text is none.",
+        "Any collection of names is accepted, but no text.",
         {
             "consumer.subscribe({'letters'})": ("TypeError", "None"),
             "consumer.subscribe(name for name in ['letters']) or consumer.subscription()": ("TypeError", "{'letters'}"),

@@ -1,6 +1,6 @@
 """Ordinary programs of every face: each works until Ctrl-C, closes its client, and ends.
 
-They know nothing of the signals. Before the interpreter ends, each writes a report of what it has been told.
+The programs know nothing of the signals. Before the interpreter ends, each writes a report of what it has been told.
 """
 
 from __future__ import annotations

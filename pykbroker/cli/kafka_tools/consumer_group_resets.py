@@ -43,9 +43,9 @@ COLUMNS = {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "NEW-OFFSET": 15}
 
 
 def reset_offsets(given: Given) -> int:
-    """Print the new offsets of groups and, with --execute, commit them. Return 1 if a partition cannot be shifted.
+    """Print the new offsets of groups and, with --execute, commit them.
 
-    Then no offset is committed.
+    Return 1 if a partition cannot be shifted, without any commit.
     """
     from pykbroker.cli.groups.reset import commit
     from pykbroker.cli.groups.reset_plan import NothingToShift

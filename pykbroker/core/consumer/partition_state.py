@@ -11,7 +11,10 @@ from wire.sentinels import NO_LEADER_EPOCH
 
 
 class FetchState(Enum):
-    """The states of a partition. It has a position in FETCHING and AWAIT_VALIDATION, and is fetched in FETCHING."""
+    """The states of a partition.
+
+    A partition has a position in FETCHING and AWAIT_VALIDATION, and is fetched in FETCHING.
+    """
 
     INITIALIZING = "initializing"
     FETCHING = "fetching"

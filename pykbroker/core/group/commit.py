@@ -66,7 +66,7 @@ def commit(shard: Shard, client_request: ClientRequest, token: Token, step: Step
 def commit_in_transaction(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Commit offsets as part of a transaction.
 
-    They take effect when the transaction commits. The member's session is not extended.
+    The offsets take effect when the transaction commits. The member's session is not extended.
     """
     request: txn.TxnOffsetCommitRequest = client_request.message
     group = shard.groups.get(request.group_id)

@@ -121,7 +121,8 @@ class BrokerImage(NodeImage, frozen=True, gc=False, kw_only=True):
     def is_online(self, directory_id: bytes) -> bool:
         """Whether the broker can serve replicas in this directory (KIP-858).
 
-        This is assumed for a replica that has no directory yet, and for a broker that registered without directories.
+        The answer is true for a replica that has no directory yet, and for a broker that registered without
+        directories.
         """
         if directory_id in (UNASSIGNED, MIGRATING):
             return True
@@ -136,7 +137,7 @@ class BrokerImage(NodeImage, frozen=True, gc=False, kw_only=True):
     def default_directory(self) -> bytes:
         """Return the directory of new replicas: the only one, or UNASSIGNED if the broker chooses among several.
 
-        It is MIGRATING if the broker registered without directories.
+        Return MIGRATING if the broker registered without directories.
         """
         if not self.directories:
             return MIGRATING

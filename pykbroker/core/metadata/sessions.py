@@ -89,8 +89,8 @@ class BrokerSessions:
     def blocks(self, broker: BrokerImage, directories: Iterable[bytes], now_ms: float) -> bool:
         """Whether another process with the broker's id cannot register, since the registered one seems to run.
 
-        It cannot run if the other process has locked all its log directories and its connection has ended, or it has
-        made none since this controller became active.
+        The registered process cannot run if the other process has locked all its log directories and its connection has
+        ended, or it has made none since this controller became active.
         """
         session = self._sessions.get(broker.id)
         if session is None or session.epoch != broker.epoch or session.shut_down:

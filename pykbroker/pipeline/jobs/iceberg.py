@@ -86,8 +86,9 @@ class IcebergTable:
     def archived(self) -> Mapping[TopicPartition, int]:
         """Return the offset up to which batches have read each partition.
 
-        That of a table without sums is also known from its records. It may have those of a batch that it does not name,
-        which is left then: the partitions that are new in the left batch begin at its end, and nothing is read twice.
+        The offset in a table without sums is also known from the table's records. They may be those of a batch that the
+        table does not name, which is then left out: the partitions that are new in the left batch begin at its end, and
+        nothing is read twice.
         """
         table = loaded(self._spark, self.name)
         last = history(table).last

@@ -218,8 +218,9 @@ def write_target(
 ) -> WriteTarget:
     """Return the target of a source partition.
 
-    Its position is committed under the target's partition of the same number, since the source may not exist in the
-    cluster. With a partition by key that number may not exist either, so that each partition has a group of its own.
+    The position in the source is committed under the target's partition of the same number, since the source may not
+    exist in the cluster. With a partition by key that number may not exist either, so that each partition has a group
+    of its own.
     """
     topic_facts = {
         "archive": archive,

@@ -81,7 +81,7 @@ class StateRenames:
     def _complete(self, staging: HadoopStorage) -> None:
         """Rename the state back that a crashed run has renamed away, or delete it if it was replaced.
 
-        It was replaced if there is a target after it was listed, since a run renames it away before.
+        The state was replaced if a target exists after the state was listed, since a run renames the state away first.
         """
         names = staging.names() if staging.exists() else []
         old = [each for each in names if RENAMED_AWAY.fullmatch(each) and staging.exists(f"{each}/{OWNER}")]

@@ -34,9 +34,10 @@ class TableBatch(NamedTuple):
 
 
 class TableHistory(NamedTuple):
-    """The words of a table about its last batch. `is_whole`: if it names none, it has none.
+    """The record of a table about its last batch.
 
-    Otherwise the snapshot of a batch may have been expired behind one of maintenance.
+    If `is_whole` is true, a table that names no batch has none. If it is false, the snapshot of a batch may have
+    expired behind a snapshot of maintenance.
     """
 
     last: TableBatch | None

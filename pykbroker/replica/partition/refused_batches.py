@@ -39,7 +39,8 @@ class RefusedBatches:
     def note_truncated(self, log: Log, before: Producers) -> None:
         """Remember the batches that a truncation has removed. `before` is the producers' state of the longer log.
 
-        Their producers got NOT_LEADER_OR_FOLLOWER. The batches that follow them may come once this broker leads again.
+        The producers of these batches got NOT_LEADER_OR_FOLLOWER. The batches that follow may come once this broker
+        leads again.
         """
         for one, sequence in log.producers.removed_since(before):
             code, time_ms = ErrorCode.NOT_LEADER_OR_FOLLOWER, one.last_timestamp

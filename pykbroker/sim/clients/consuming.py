@@ -43,7 +43,7 @@ class Ownership(RebalanceListener):
         self.next: dict[TopicPartition, int | None] = {}
 
     def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Note the partitions. Their first records must not be committed so far."""
+        """Note the partitions. The first records of each must not be committed yet."""
         for partition in sorted(partitions):
             self._run.expect(partition not in self.next, f"{self._name}: {partition} is assigned again")
             self.next[partition] = None

@@ -74,7 +74,7 @@ class ClusterWatch:
     def _compare_images(self, life: str, image: MetadataImage, committed: MetadataImage | None) -> None:
         """Compare an image with the image that another node, or an earlier life of this node, had at its offset.
 
-        It is not newer than the controller's newest image either, whose records are committed.
+        No image may be newer than the controller's newest image, whose records are committed.
         """
         if committed is not None and image.offset > committed.offset:
             self._report(

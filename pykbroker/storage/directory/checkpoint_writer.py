@@ -105,7 +105,7 @@ class CheckpointWriter:
     def _listed(self) -> CheckpointOffsets:
         """Return the listed high watermarks of open logs and of lost ones.
 
-        That of a lost log is above 0: after a clean shutdown, 0 would mean that the log has no records.
+        The high watermark of a lost log is above 0: after a clean shutdown, 0 would mean that the log has no records.
         """
         left, on_disk = self._checkpoints.left[HIGH_WATERMARKS], self._checkpoints.on_disk(HIGH_WATERMARKS)
         lost = {key: max(1, left[key]) for key in self._lost if key in left}

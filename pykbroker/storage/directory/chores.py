@@ -93,7 +93,8 @@ class Chores:
     async def _look_for_directories(self) -> None:
         """Take the logs with new records offline whose directories have vanished.
 
-        Their open files take records until the segment rolls, and the next start would not find them.
+        The open files of such a log take records until the segment rolls, and the next start would not find these
+        records.
         """
         ends = {}
         for few in portions(self._logs.values()):

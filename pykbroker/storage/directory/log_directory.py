@@ -298,7 +298,7 @@ class LogDirectory:
     async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
         """Rename the directories of partitions that do not exist, so that the operator can examine them.
 
-        Their checkpoints are erased before: another partition may get the same name.
+        The checkpoints of the partitions are erased first: another partition may get the same name.
         """
         strays = list(strays)
         try:

@@ -45,7 +45,7 @@ class OffsetIndex:
     def add(self, last_offset: int, position: int) -> None:
         """Add an entry for a batch that begins at `position` and ends with `last_offset`.
 
-        Both exceed the values of every entry.
+        Both values exceed those of every earlier entry.
         """
         self._relative.append(last_offset - self.base_offset)
         self._positions.append(position)

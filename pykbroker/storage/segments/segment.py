@@ -113,7 +113,7 @@ class Segment:
         """Raise Pending unless the indexes are loaded. An active segment always has its indexes."""
 
     def require_date(self) -> None:
-        """Raise Pending unless `max_timestamp` has been computed. The active segment always has it."""
+        """Raise Pending unless `max_timestamp` has been computed. The active segment always has its `max_timestamp`."""
 
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[int, int]:
         """Return (position, size) of the whole batches below `upper_offset`, from the batch that holds `offset` on."""

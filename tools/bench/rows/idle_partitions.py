@@ -24,8 +24,8 @@ LOOK_S = 0.1
 def measure(stage: Stage) -> Mapping[str, float]:
     """Return the CPU of a node without clients in %, and figures of the return of a node that was killed.
 
-    These are the time in s until all ISRs are full again, the longest wait in ms of another node's client meanwhile,
-    and, of pykbroker's nodes, the longest step and garbage collection in ms.
+    The figures are the time in s until all ISRs are full again, the longest wait in ms of another node's client
+    meanwhile, and, of pykbroker's nodes, the longest step and garbage collection in ms.
     """
     found = {}
     with followed_partitions(stage) as (cluster, topics):
