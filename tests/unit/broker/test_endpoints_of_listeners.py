@@ -7,7 +7,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.security.protocol import SecurityProtocol
-from pykbroker.world.net import Accept
+from pykbroker.world.net import Accept, Tls
 
 
 class BoundHere:
@@ -16,7 +16,7 @@ class BoundHere:
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
 
-    def listen(self, accept: Accept) -> None:
+    def listen(self, accept: Accept, tls: Tls | None = None) -> None:
         raise AssertionError
 
     def close(self) -> None:
