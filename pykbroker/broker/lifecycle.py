@@ -197,7 +197,7 @@ class Broker:
             try:
                 if not stop.is_set():
                     for name, bound in parts.bound.items():
-                        listen(bound, Listener(name, brokers.get(name, connections)))
+                        listen(bound, Listener(name, brokers.get(name, connections), parts.authorizer_of(name)))
             except StartError as error:
                 refusal = error
             else:

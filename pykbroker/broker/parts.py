@@ -36,7 +36,8 @@ from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.security.authorizer import AllowAll, AllowBrokersByListener, Authorizer
+from pykbroker.core.security.authorizer import DenyClusterAction
+from pykbroker.core.security.session import Authorizer
 from pykbroker.core.settings import Settings
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.quorum.active_controller import ActiveController
@@ -86,7 +87,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     identity: BrokerIdentity
     descriptors: Descriptors
     turns: Turns
-    authorizer: Authorizer
     directories: tuple[LogDirectory, ...]
     refused_paths: tuple[str, ...]
     node_quorum: NodeQuorum
@@ -111,14 +111,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     peers_of_metrics: Peers
 
     @property
-    def peer_authorizer(self) -> Authorizer:
-        """Return the authorizer of requests that both brokers and clients send.
-
-        The authorizer tells brokers from clients if brokers have a listener to themselves.
-        """
-        return AllowAll() if len(self.bound) == 1 else AllowBrokersByListener(self.settings.inter_broker_listener)
-
-    @property
     def controller(self) -> ActiveController:
         return self.node_quorum.controller
 
@@ -136,6 +128,14 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def remote_controller(self) -> RemoteController | None:
         """Return the controller if it runs in another process, else None."""
         return self.node_quorum.remote
+
+    def authorizer_of(self, listener: str) -> Authorizer | None:
+        """Return the authorizer of the clients of a listener, or None if they may do everything.
+
+        Only brokers may act for the cluster if they have a listener to themselves.
+        """
+        is_shared = len(self.bound) == 1
+        return None if is_shared or listener == self.settings.inter_broker_listener else DenyClusterAction()
 
     def connections_max(self) -> int:
         """Return how many connections the file descriptors allow that the open logs leave free."""
@@ -186,7 +186,6 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         identity=identity,
         descriptors=descriptors,
         turns=turns,
-        authorizer=AllowAll(),
         directories=opened,
         refused_paths=refused_paths(settings, opened),
         node_quorum=quorum,

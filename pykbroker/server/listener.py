@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.session import Authorizer, Session
 from pykbroker.server.connection import Connection
 from pykbroker.server.connections import Connections
 from pykbroker.world.net import Peer, Pump
@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """The acceptor of the listener `name`. It matches `world.net.Accept`."""
+    """The acceptor of the listener `name`, whose clients `authorizer` decides about. It matches `world.net.Accept`."""
 
-    def __init__(self, name: str, connections: Connections) -> None:
-        self._name, self._connections = name, connections
+    def __init__(self, name: str, connections: Connections, authorizer: Authorizer | None = None) -> None:
+        self._name, self._connections, self._authorizer = name, connections, authorizer
         self._too_many = RateLimitedWarning(logger, connections.ticks)
 
     def has_room(self) -> bool:
@@ -37,5 +37,13 @@ class Listener:
     def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
         """Return a connection for `peer`, whose bytes `pump` moves, or None if its address has too many connections."""
         opened_at = self._connections.ticks()
-        session = Session(peer.host, peer.port, peer.local_host, peer.local_port, self._name, opened_at)
+        session = Session(
+            client_host=peer.host,
+            client_port=peer.port,
+            local_host=peer.local_host,
+            local_port=peer.local_port,
+            listener=self._name,
+            opened_at=opened_at,
+            authorizer=self._authorizer,
+        )
         return self._connections.open(session, pump)

@@ -9,7 +9,6 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pykbroker.core.security.authorizer import AllowAll, Authorizer
 from pykbroker.core.steps import Steps
 from pykbroker.server.guard import guarded
 from pykbroker.server.handler import Answer, EncodedResponse, Handler, NoResponse, RequestContext
@@ -191,13 +190,12 @@ class DeferredHandler(Handler):
 class ApiTable(dict[int, Route]):
     """The routes by `API key << 16 | version`, compiled on first use, which also builds a deferred handler.
 
-    A look-up raises DecodeError if the API or version is not served. Without an authorizer, every request is allowed.
+    A look-up raises DecodeError if the API or version is not served.
     """
 
-    def __init__(self, handlers: Iterable[Handler], authorizer: Authorizer | None = None) -> None:
+    def __init__(self, handlers: Iterable[Handler]) -> None:
         super().__init__()
         self.handlers: dict[ApiKey, Handler] = {}
-        self._authorizer = authorizer or AllowAll()
         for handler in handlers:
             if handler.key in self.handlers:
                 raise ValueError(f"two handlers for {handler.key.name}")
@@ -211,7 +209,7 @@ class ApiTable(dict[int, Route]):
         if version in parse_versions(handler.versions):
             if isinstance(handler, DeferredHandler):
                 handler = handler.built
-            route = Route(handler.key, version, guarded(handler, version, self._authorizer))
+            route = Route(handler.key, version, guarded(handler))
             if not isinstance(handler, UnbuiltHandler):
                 self[key_version] = route
             return route

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.forwarded import decode_host, decode_principal
@@ -104,15 +105,7 @@ def goes_on(_later: Later) -> None:
 
 def forwarded_session(outer: Session, principal: str, client_host: str) -> Session:
     """Return the session of the client that sent the request to the forwarding broker."""
-    return Session(
-        client_host=client_host,
-        client_port=0,
-        local_host=outer.local_host,
-        local_port=outer.local_port,
-        listener=outer.listener,
-        opened_at=outer.opened_at,
-        principal=principal,
-    )
+    return replace(outer, client_host=client_host, client_port=0, principal=principal)
 
 
 def names_not_controller(response: Response) -> bool:

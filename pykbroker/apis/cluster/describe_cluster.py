@@ -12,7 +12,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer, cluster_operations
+from pykbroker.core.security.authorizer import cluster_operations
+from pykbroker.core.security.rights import DESCRIBE_CLUSTER_OPERATIONS, may
 from pykbroker.core.security.session import Session
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
@@ -37,7 +38,6 @@ class DescribeCluster(Handler, msgspec.Struct, frozen=True):
     cluster_id: str
     image: Callable[[], MetadataImage]
     endpoints: BrokerEndpoints
-    authorizer: Authorizer
     endpoint_type: int = BROKERS
 
     def __call__(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -53,7 +53,8 @@ class DescribeCluster(Handler, msgspec.Struct, frozen=True):
         if context.version >= ENDPOINT_TYPE_VERSION_FIRST:
             response.endpoint_type = self.endpoint_type
         if request.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = cluster_operations(self.authorizer, context.session)
+            allowed = may(context, DESCRIBE_CLUSTER_OPERATIONS)
+            response.cluster_authorized_operations = cluster_operations(context.session, self.key) if allowed else 0
         return response
 
     def _brokers(self, context: RequestContext, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:

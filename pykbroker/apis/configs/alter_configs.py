@@ -12,9 +12,7 @@ import msgspec
 
 from pykbroker.core.config.broker_change import check_is_this
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.config_rights import check_config_right
-from pykbroker.core.security.operation import Operation
+from pykbroker.core.security.rights import ALTER_CONFIGS, require_for_config
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -38,7 +36,6 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-2"
     node_id: int
     controller: ActiveController
-    authorizer: Authorizer
     accepts_others: bool = False
 
     def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Later:
@@ -49,7 +46,7 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
         resources, allowed, answers = request.resources, [], {}
         for resource in resources:
             try:
-                check_config_right(self.authorizer, context.session, Operation.ALTER_CONFIGS, named(resource))
+                require_for_config(context, ALTER_CONFIGS, named(resource))
                 if not self.accepts_others:
                     check_is_this(named(resource), self.node_id)
                 allowed.append(resource)

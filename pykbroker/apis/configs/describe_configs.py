@@ -28,9 +28,7 @@ from pykbroker.core.config.type import INTEGER, Type
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.config_rights import NEEDS, check_config_right
-from pykbroker.core.security.operation import Operation
+from pykbroker.core.security.rights import DESCRIBE_CONFIGS, require_for_config
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from pykbroker.server.log_levels import logger_levels
 from wire.api import ApiKey
@@ -58,11 +56,10 @@ class DescribeConfigs(Handler, msgspec.Struct, frozen=True):
     node_id: int
     config: LiveConfig
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
     answer_bytes_max: int
 
     def __call__(self, context: RequestContext, request: DescribeConfigsRequest) -> Answer:
-        if any(resource.resource_type not in NEEDS for resource in request.resources):
+        if any(resource.resource_type not in DESCRIBE_CONFIGS for resource in request.resources):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         sheet, image = ConfigSheet(request, self.answer_bytes_max), self.image()
         if len(request.resources) > AT_ONCE_MAX:
@@ -86,7 +83,7 @@ class DescribeConfigs(Handler, msgspec.Struct, frozen=True):
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
             named = resource.resource_type, resource.resource_name
-            check_config_right(self.authorizer, context.session, Operation.DESCRIBE_CONFIGS, named)
+            require_for_config(context, DESCRIBE_CONFIGS, named)
             entries = self._entries(resource, image)
             result.configs = sheet.configs(same_configs(resource, image), resource.configuration_keys or (), entries)
         except ApiError as error:

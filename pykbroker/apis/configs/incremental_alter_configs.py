@@ -16,9 +16,7 @@ import trio
 from pykbroker.core.config.broker_change import check_is_this
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.config_rights import check_config_right
-from pykbroker.core.security.operation import Operation
+from pykbroker.core.security.rights import INCREMENTAL_ALTER_CONFIGS, require_for_config
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
@@ -45,7 +43,6 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-1"
     node_id: int
     controller: ActiveController
-    authorizer: Authorizer
     accepts_others: bool = False
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
@@ -59,7 +56,7 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
             try:
-                check_config_right(self.authorizer, context.session, Operation.ALTER_CONFIGS, named(resource))
+                require_for_config(context, INCREMENTAL_ALTER_CONFIGS, named(resource))
                 if not self.accepts_others:
                     check_is_this(named(resource), self.node_id)
                 if resource.resource_type == ConfigResource.BROKER_LOGGER and times[named(resource)] == 1:

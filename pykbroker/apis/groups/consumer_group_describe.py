@@ -14,8 +14,9 @@ import msgspec
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import Authorizer, authorized_operations
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import authorized_operations
+from pykbroker.core.security.operation import ResourceType
+from pykbroker.core.security.rights import CONSUMER_GROUP_DESCRIBE_GROUP, CONSUMER_GROUP_DESCRIBE_TOPIC, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
@@ -37,7 +38,6 @@ class ConsumerGroupDescribe(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
     versions: ClassVar[str] = "0-1"
     groups: Runtime
-    authorizer: Authorizer
     enabled: Callable[[], bool]
 
     def __call__(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Later:
@@ -54,8 +54,8 @@ class ConsumerGroupDescribe(Handler, msgspec.Struct, frozen=True):
             return refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
         if not group_id:
             return refused(ApiError(ErrorCode.INVALID_GROUP_ID))
-        if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group_id):
-            return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        if not may(context, CONSUMER_GROUP_DESCRIBE_GROUP, group_id):
+            return refused(ApiError(CONSUMER_GROUP_DESCRIBE_GROUP.code))
         return self.groups.ask(group_id, ClientRequest(ConsumerGroupDescribeRequest([group_id]), context.version))
 
     def _answer(
@@ -72,21 +72,16 @@ class ConsumerGroupDescribe(Handler, msgspec.Struct, frozen=True):
             group: DescribedGroup = call.result().groups[0]
         except ApiError as error:
             return _failed(group_id, error)
-        if not all(
-            self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, name)
-            for name in _topics(group)
-        ):
+        if not all(may(context, CONSUMER_GROUP_DESCRIBE_TOPIC, name) for name in _topics(group)):
             return _failed(
                 group_id,
                 ApiError(
-                    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    CONSUMER_GROUP_DESCRIBE_TOPIC.code,
                     "The group has described topic(s) that the client is not authorized to describe.",
                 ),
             )
         if request.include_authorized_operations and not group.error_code:
-            group.authorized_operations = authorized_operations(
-                self.authorizer, context.session, ResourceType.GROUP, group_id
-            )
+            group.authorized_operations = authorized_operations(context.session, self.key, ResourceType.GROUP, group_id)
         return group
 
 

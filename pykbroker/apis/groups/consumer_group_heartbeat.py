@@ -13,8 +13,7 @@ import msgspec
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import CONSUMER_GROUP_HEARTBEAT_GROUP, CONSUMER_GROUP_HEARTBEAT_TOPIC, may
 from pykbroker.machines.call import Call, when_settled
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
@@ -31,17 +30,16 @@ class ConsumerGroupHeartbeat(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
     versions: ClassVar[str] = "0-1"
     groups: Runtime
-    authorizer: Authorizer
     enabled: Callable[[], bool]
 
     def __call__(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
         if not self.enabled():
             return _refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return _refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        if not may(context, CONSUMER_GROUP_HEARTBEAT_GROUP, request.group_id):
+            return _refused(ApiError(CONSUMER_GROUP_HEARTBEAT_GROUP.code))
         for name in request.subscribed_topic_names or ():
-            if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, name):
-                return _refused(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            if not may(context, CONSUMER_GROUP_HEARTBEAT_TOPIC, name):
+                return _refused(ApiError(CONSUMER_GROUP_HEARTBEAT_TOPIC.code))
         asked = ClientRequest(request, context.version, context.client_id or "", f"/{context.session.client_host}")
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(call)))

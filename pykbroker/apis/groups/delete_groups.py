@@ -13,13 +13,11 @@ import msgspec
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import DELETE_GROUPS_GROUP, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
@@ -29,7 +27,6 @@ class DeleteGroups(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DELETE_GROUPS
     versions: ClassVar[str] = "0-2"
     groups: Runtime
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DeleteGroupsRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
@@ -47,8 +44,8 @@ class DeleteGroups(Handler, msgspec.Struct, frozen=True):
         )
 
     def _ask(self, context: RequestContext, group_id: str) -> Call:
-        if not self.authorizer.allows(context.session, Operation.DELETE, ResourceType.GROUP, group_id):
-            return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        if not may(context, DELETE_GROUPS_GROUP, group_id):
+            return refused(ApiError(DELETE_GROUPS_GROUP.code))
         return self.groups.ask(group_id, ClientRequest(DeleteGroupsRequest([group_id]), context.version))
 
 

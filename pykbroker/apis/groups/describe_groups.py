@@ -14,13 +14,13 @@ import msgspec
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import Authorizer, authorized_operations
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import authorized_operations
+from pykbroker.core.security.operation import ResourceType
+from pykbroker.core.security.rights import DESCRIBE_GROUPS_GROUP, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
@@ -30,7 +30,6 @@ class DescribeGroups(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DESCRIBE_GROUPS
     versions: ClassVar[str] = "0-6"
     groups: Runtime
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeGroupsRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
@@ -42,8 +41,8 @@ class DescribeGroups(Handler, msgspec.Struct, frozen=True):
         )
 
     def _ask(self, context: RequestContext, group_id: str) -> Call:
-        if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group_id):
-            return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        if not may(context, DESCRIBE_GROUPS_GROUP, group_id):
+            return refused(ApiError(DESCRIBE_GROUPS_GROUP.code))
         return self.groups.ask(group_id, ClientRequest(DescribeGroupsRequest([group_id]), context.version))
 
     def _answer(
@@ -54,7 +53,7 @@ class DescribeGroups(Handler, msgspec.Struct, frozen=True):
             group = _described(group_id, call)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = authorized_operations(
-                    self.authorizer, context.session, ResourceType.GROUP, group.group_id
+                    context.session, self.key, ResourceType.GROUP, group.group_id
                 )
             response.groups.append(group)
             yield

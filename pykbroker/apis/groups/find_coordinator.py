@@ -18,8 +18,7 @@ from pykbroker.core.coordinator.key import partition_of
 from pykbroker.core.coordinator.topic import CoordinatorTopic
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import FIND_COORDINATOR_GROUP, FIND_COORDINATOR_TRANSACTION, Right, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.server.endpoints import BrokerEndpoints
@@ -31,9 +30,9 @@ from wire.messages.find_coordinator import Coordinator, CoordinatorType, FindCoo
 from wire.sentinels import NO_LEADER
 
 KEYS_VERSION_FIRST = 4
-RESOURCES: Mapping[int, tuple[ResourceType, ErrorCode]] = {
-    CoordinatorType.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-    CoordinatorType.TRANSACTION: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+RIGHTS: Mapping[int, Right] = {
+    CoordinatorType.GROUP: FIND_COORDINATOR_GROUP,
+    CoordinatorType.TRANSACTION: FIND_COORDINATOR_TRANSACTION,
 }
 
 
@@ -46,7 +45,6 @@ class FindCoordinator(Handler, msgspec.Struct, frozen=True):
     automatic: AutomaticTopics
     topics: Mapping[int, CoordinatorTopic]
     endpoints: BrokerEndpoints
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: FindCoordinatorRequest) -> Answer:
         keys = request.coordinator_keys if context.version >= KEYS_VERSION_FIRST else [request.key_]
@@ -79,11 +77,10 @@ class FindCoordinator(Handler, msgspec.Struct, frozen=True):
         return _response(context.version, found)
 
     def _refusal(self, context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
-        if key_type not in RESOURCES:
+        right = RIGHTS.get(key_type)
+        if right is None:
             return ErrorCode.INVALID_REQUEST
-        resource, code = RESOURCES[key_type]
-        allowed = self.authorizer.allows(context.session, Operation.DESCRIBE, resource, key)
-        return None if allowed else code
+        return None if may(context, right, key) else right.code
 
     def _find(self, context: RequestContext, key_type: int, key: str) -> Coordinator:
         refusal = self._refusal(context, key_type, key)

@@ -12,8 +12,7 @@ import msgspec
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import HEARTBEAT, may
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -26,11 +25,10 @@ class Heartbeat(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.HEARTBEAT
     versions: ClassVar[str] = "0-4"
     groups: Runtime
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: HeartbeatRequest) -> Answer:
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not may(context, HEARTBEAT, request.group_id):
+            return HeartbeatResponse(error_code=HEARTBEAT.code)
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         try:

@@ -13,8 +13,7 @@ import msgspec
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import JOIN_GROUP, may
 from pykbroker.machines.call import Call, when_settled
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
@@ -30,11 +29,10 @@ class JoinGroup(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.JOIN_GROUP
     versions: ClassVar[str] = "0-9"
     groups: Runtime
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return _refused(context, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not may(context, JOIN_GROUP, request.group_id):
+            return _refused(context, request, JOIN_GROUP.code)
         asked = ClientRequest(request, context.version, context.client_id or "", f"/{context.session.client_host}")
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(context, request, call)))

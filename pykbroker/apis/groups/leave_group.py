@@ -11,11 +11,9 @@ import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import LEAVE_GROUP, may
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
@@ -25,9 +23,8 @@ class LeaveGroup(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.LEAVE_GROUP
     versions: ClassVar[str] = "0-5"
     groups: Runtime
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: LeaveGroupRequest) -> Answer:
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not may(context, LEAVE_GROUP, request.group_id):
+            return LeaveGroupResponse(error_code=LEAVE_GROUP.code)
         return now_or_later(self.groups.ask(request.group_id, ClientRequest(request, context.version)).answer())

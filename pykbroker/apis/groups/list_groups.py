@@ -11,8 +11,7 @@ import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import LIST_GROUPS_GROUP, allowed
 from pykbroker.machines.call import Call, when_settled
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
@@ -28,18 +27,11 @@ class ListGroups(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.LIST_GROUPS
     versions: ClassVar[str] = "0-5"
     groups: Runtime
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ListGroupsRequest) -> Answer:
         calls = list(self.groups.ask_all(ClientRequest(request, context.version)))
         return now_or_later(when_settled(calls, lambda: self._answer(context, calls)))
 
     def _answer(self, context: RequestContext, calls: list[Call]) -> ListGroupsResponse:
-        groups = [group for call in calls for group in call.result().groups]
-        if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-            groups = [
-                group
-                for group in groups
-                if self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
-            ]
-        return ListGroupsResponse(groups=groups)
+        groups = {group.group_id: group for call in calls for group in call.result().groups}
+        return ListGroupsResponse(groups=[groups[name] for name in allowed(context, LIST_GROUPS_GROUP, groups)])

@@ -14,8 +14,7 @@ import msgspec
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import OFFSET_COMMIT_GROUP, OFFSET_COMMIT_TOPIC, may
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.declare import Response
@@ -40,11 +39,10 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "2-10"
     groups: Runtime
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return refusal(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not may(context, OFFSET_COMMIT_GROUP, request.group_id):
+            return refusal(request, context.version, OFFSET_COMMIT_GROUP.code)
         refused: list[OffsetCommitResponseTopic] = []
         taken = [topic for topic in request.topics if self._has_committable(context, topic, refused)]
         if request.topics and not taken:
@@ -71,8 +69,8 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
         code, partitions = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic.partitions
         if by_id and known is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not self.authorizer.allows(context.session, Operation.READ, ResourceType.TOPIC, name):
-            code, known = ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+        elif not may(context, OFFSET_COMMIT_TOPIC, name):
+            code, known = OFFSET_COMMIT_TOPIC.code, None
         if known is not None:
             partitions = [one for one in topic.partitions if one.partition_index not in known.partitions]
             topic.name, topic.topic_id = known.name, known.id

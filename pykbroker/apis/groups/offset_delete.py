@@ -10,8 +10,7 @@ import msgspec
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import OFFSET_DELETE_GROUP, OFFSET_DELETE_TOPIC, may
 from pykbroker.core.steps import Steps
 from pykbroker.machines.call import when_settled
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
@@ -34,14 +33,13 @@ class OffsetDelete(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0"
     groups: Runtime
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: OffsetDeleteRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: OffsetDeleteRequest) -> Steps[Answer]:
-        if not self.authorizer.allows(context.session, Operation.DELETE, ResourceType.GROUP, request.group_id):
-            return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not may(context, OFFSET_DELETE_GROUP, request.group_id):
+            return OffsetDeleteResponse(error_code=OFFSET_DELETE_GROUP.code)
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         refused: dict[str, list[OffsetDeleteResponsePartition]] = {}
@@ -58,8 +56,8 @@ class OffsetDelete(Handler, msgspec.Struct, frozen=True):
         known = self.image().topics.by_name.get(topic.name)
         present = () if known is None else known.partitions
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.TOPIC, topic.name):
-            code, present = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
+        if not may(context, OFFSET_DELETE_TOPIC, topic.name):
+            code, present = OFFSET_DELETE_TOPIC.code, ()
         taken = []
         for few in portions(topic.partitions):
             refused.extend(

@@ -16,8 +16,7 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import FetchOffsets
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import OFFSET_FETCH_ALL_TOPICS, OFFSET_FETCH_GROUP, OFFSET_FETCH_TOPIC, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
@@ -50,7 +49,6 @@ class OffsetFetch(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "1-10"
     groups: Runtime
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
     was_stopped: Callable[[], bool]
     """Whether this process was stopped for so long that another broker may be the coordinator and have newer offsets.
 
@@ -79,8 +77,8 @@ class OffsetFetch(Handler, msgspec.Struct, frozen=True):
         self, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
     ) -> tuple[Call, LeftOut]:
         """Return the call to the group coordinator for the permitted topics, and the results of refused topics."""
-        if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
-            return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)), []
+        if not may(context, OFFSET_FETCH_GROUP, group.group_id):
+            return refused(ApiError(OFFSET_FETCH_GROUP.code)), []
         if self.was_stopped():
             return refused(ApiError(ErrorCode.NOT_COORDINATOR)), []
         left_out: LeftOut = []
@@ -98,8 +96,8 @@ class OffsetFetch(Handler, msgspec.Struct, frozen=True):
             topic.name, topic.topic_id = known.name, known.id
         if by_id and known is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not may(context, OFFSET_FETCH_TOPIC, topic.name):
+            code = OFFSET_FETCH_TOPIC.code
         else:
             return True
         left_out.append(
@@ -135,7 +133,7 @@ class OffsetFetch(Handler, msgspec.Struct, frozen=True):
             topic.topic_id = known.id
         elif context.version >= BY_ID_VERSION_FIRST:
             return False
-        return self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        return may(context, OFFSET_FETCH_ALL_TOPICS, topic.name)
 
 
 def _settled(group: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseGroup:

@@ -11,8 +11,7 @@ import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import SYNC_GROUP, may
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -27,11 +26,10 @@ class SyncGroup(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.SYNC_GROUP
     versions: ClassVar[str] = "0-5"
     groups: Runtime
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: SyncGroupRequest) -> Answer:
         if context.version >= PROTOCOL_VERSION_FIRST and not (request.protocol_type and request.protocol_name):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not may(context, SYNC_GROUP, request.group_id):
+            return SyncGroupResponse(error_code=SYNC_GROUP.code)
         return now_or_later(self.groups.ask(request.group_id, ClientRequest(request, context.version)).answer())

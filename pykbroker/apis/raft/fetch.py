@@ -13,8 +13,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.raft.fetch_position import Diverging
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import FETCH_METADATA_LOG, may
 from pykbroker.quorum.applied_offsets import names_applied
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.metadata_fetches import Fetched, MetadataFetch
@@ -48,11 +47,10 @@ class MetadataLogFetch(Handler, msgspec.Struct, frozen=True):
     cluster_id: str
     controller: Controller
     endpoints: BrokerEndpoints
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: FetchRequest) -> Answer:
-        if not self.authorizer.allows(context.session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-            return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if not may(context, FETCH_METADATA_LOG):
+            return FetchResponse(error_code=FETCH_METADATA_LOG.code)
         if request.cluster_id not in (None, self.cluster_id):
             return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
         asked = metadata_partition(request)

@@ -14,8 +14,7 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import is_internal
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import DELETE_RECORDS_TOPIC, require
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.deletion import Deletion
@@ -39,7 +38,6 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DELETE_RECORDS
     versions: ClassVar[str] = "0-2"
     replicas: Replicas
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DeleteRecordsRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
@@ -66,8 +64,7 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
 
     def _delete(self, context: RequestContext, key: TopicPartition, offset: int) -> Deletion:
         """Delete the records before `offset` on this broker."""
-        if not permitted(self.authorizer, context.session, self.key, key.topic):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        require(context, DELETE_RECORDS_TOPIC, key.topic)
         partition = self.replicas.partition(key)
         if is_internal(key.topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)

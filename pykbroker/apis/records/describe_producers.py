@@ -11,8 +11,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import DESCRIBE_PRODUCERS_TOPIC, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
@@ -40,7 +39,6 @@ class DescribeProducers(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0"
     image: Callable[[], MetadataImage]
     replicas: Replicas
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeProducersRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
@@ -70,8 +68,8 @@ class DescribeProducers(Handler, msgspec.Struct, frozen=True):
 
     def _check_topic(self, context: RequestContext, name: str) -> None:
         check_topic_name(name)
-        if not permitted(self.authorizer, context.session, self.key, name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+        if not may(context, DESCRIBE_PRODUCERS_TOPIC, name):
+            raise ApiError(DESCRIBE_PRODUCERS_TOPIC.code, "Topic authorization failed.")
         if name not in self.image().topics.by_name:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 

@@ -14,9 +14,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import LIST_OFFSETS_AS_FOLLOWER, LIST_OFFSETS_TOPIC, may, require
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition.partition import Partition
@@ -65,7 +63,6 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.LIST_OFFSETS
     versions: ClassVar[str] = "1-11"
     replicas: Replicas
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ListOffsetsRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
@@ -83,7 +80,7 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
                 if not times:
                     continue  # a repeated partition has one result, at its first place
                 look_up = _LookUp(self, context, request, topic.name, asked)
-                if times > 1 and permitted(self.authorizer, context.session, self.key, topic.name):
+                if times > 1 and may(context, LIST_OFFSETS_TOPIC, topic.name):
                     look_up.answer.error_code = ErrorCode.INVALID_REQUEST
                 elif not look_up.done():
                     cold.append(look_up)
@@ -94,8 +91,7 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
 
     def partition(self, context: RequestContext, topic: str, asked: ListOffsetsPartition) -> Partition:
         """Return the partition. Raise ApiError if it is not here, or if the client may not describe it."""
-        if not permitted(self.authorizer, context.session, self.key, topic):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        require(context, LIST_OFFSETS_TOPIC, topic)
         return self.replicas.partition(TopicPartition(topic, asked.partition_index))
 
     async def _finish(self, response: ListOffsetsResponse, cold: list[_LookUp]) -> ListOffsetsResponse:
@@ -176,8 +172,7 @@ class _LookUp:
         leading = partition.leading
         if self._replica_id < 0 or leading is None or self._replica_id not in leading.followers:
             return False
-        allows = self._api.authorizer.allows
-        return allows(self._context.session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return may(self._context, LIST_OFFSETS_AS_FOLLOWER)
 
     def _require_latest(self, partition: Partition) -> None:
         """Raise an error while the high watermark of a new leader is below the begin of its epoch (KIP-207)."""

@@ -12,14 +12,12 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import OFFSET_FOR_LEADER_EPOCH_TOPIC, require
 from pykbroker.core.steps import Steps, each
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -35,7 +33,6 @@ class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
     versions: ClassVar[str] = "2-4"
     replicas: Replicas
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
@@ -49,8 +46,7 @@ class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
 
     def _end_offset(self, context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
         try:
-            if not permitted(self.authorizer, context.session, self.key, topic):
-                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            require(context, OFFSET_FOR_LEADER_EPOCH_TOPIC, topic)
             log = self.replicas.partition(TopicPartition(topic, asked.partition)).require_leader(
                 asked.current_leader_epoch
             )

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import CREATE_PARTITIONS_TOPIC, allowed
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -29,7 +28,6 @@ class CreatePartitions(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.CREATE_PARTITIONS
     versions: ClassVar[str] = "0-3"
     controller: ActiveController
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: CreatePartitionsRequest) -> Later:
         # the next request sees the change
@@ -37,14 +35,11 @@ class CreatePartitions(Handler, msgspec.Struct, frozen=True):
 
     async def _answer(self, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)
-        refused = {name for name in names if not self._allowed(context, name)}
-        request.topics = [topic for topic in request.topics if topic.name not in refused]
+        taken = allowed(context, CREATE_PARTITIONS_TOPIC, names)
+        request.topics = [topic for topic in request.topics if topic.name in taken]
         response = await self.controller.ask(request)
-        response.results += failed(sorted(refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        response.results += failed(sorted(names.keys() - taken), CREATE_PARTITIONS_TOPIC.code)
         return response
-
-    def _allowed(self, context: RequestContext, name: str) -> bool:
-        return permitted(self.authorizer, context.session, self.key, name)
 
 
 def failed(names: list[str], code: ErrorCode) -> list[CreatePartitionsTopicResult]:

@@ -11,8 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import CREATE_TOPICS_TOPIC, allowed
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -27,7 +26,6 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.CREATE_TOPICS
     versions: ClassVar[str] = "2-7"
     controller: ActiveController
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Later:
         # the next request sees the change
@@ -35,17 +33,14 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
 
     async def _answer(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)
-        refused = {name: None for name in names if not self._allowed(context, name)}
-        request.topics = [topic for topic in request.topics if topic.name not in refused]
+        taken = allowed(context, CREATE_TOPICS_TOPIC, names)
+        request.topics = [topic for topic in request.topics if topic.name in taken]
         try:
             response = await self.controller.ask(request)
         except ApiError as error:
             response = refusal(request, context.version, error.code, error.message)
-        response.topics += failed([*refused], ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+        response.topics += failed([name for name in names if name not in taken], CREATE_TOPICS_TOPIC.code, None)
         return response
-
-    def _allowed(self, context: RequestContext, name: str) -> bool:
-        return permitted(self.authorizer, context.session, self.key, name)
 
 
 def failed(names: list[str], code: ErrorCode, message: str | None) -> list[CreatableTopicResult]:

@@ -13,8 +13,7 @@ import msgspec
 import trio
 
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import DELETE_TOPICS_TOPIC, may
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from pykbroker.world.portions import portions
@@ -38,7 +37,6 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "1-6"
     controller: ActiveController
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
     enabled: bool
 
     def __call__(self, context: RequestContext, request: DeleteTopicsRequest) -> Later:
@@ -61,7 +59,7 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
                 (allowed if self._allowed(context, topic) else refused).append(topic)
             await trio.lowlevel.checkpoint()
         response = await self.controller.ask(DeleteTopicsRequest(topics=allowed, timeout_ms=request.timeout_ms))
-        response.responses += [result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in refused]
+        response.responses += [result(topic, DELETE_TOPICS_TOPIC.code) for topic in refused]
         return response
 
     def _allowed(self, context: RequestContext, topic: DeleteTopicState) -> bool:
@@ -69,7 +67,7 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
         if name is None:
             known = self.image().topics.by_id.get(topic.topic_id)
             name = known.name if known is not None else ""
-        return permitted(self.authorizer, context.session, self.key, name)
+        return may(context, DELETE_TOPICS_TOPIC, name)
 
 
 def result(topic: DeleteTopicState, code: ErrorCode) -> DeletableTopicResult:

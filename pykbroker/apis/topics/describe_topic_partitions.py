@@ -14,9 +14,9 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
 from pykbroker.core.names import check_topic_name, is_internal
-from pykbroker.core.security.authorizer import Authorizer, authorized_operations
+from pykbroker.core.security.authorizer import authorized_operations
 from pykbroker.core.security.operation import ResourceType
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import DESCRIBE_TOPIC_PARTITIONS_TOPIC, allowed
 from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.endpoints import BrokerEndpoints, ReachableBrokers
@@ -42,7 +42,6 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
     versions: ClassVar[str] = "0"
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
     partitions_max: int
     node_id: int
     replicas: Replicas
@@ -58,12 +57,12 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
             if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in asked):
                 raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor is not among the requested topics.")
             asked = [name for name in asked if name >= cursor.topic_name]
-        hidden = {name for name in asked if not self._allowed(context, name)}
+        shown = allowed(context, DESCRIBE_TOPIC_PARTITIONS_TOPIC, dict.fromkeys(asked))
         response = DescribeTopicPartitionsResponse()
         left = max(1, min(request.response_partition_limit, self.partitions_max))
         brokers = self.endpoints.reachable(context.session)
         for name in asked:
-            if name in hidden:
+            if name not in shown:
                 continue
             first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
             if left <= 0:
@@ -74,7 +73,7 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
             if topic is not None:
                 described = self._described(topic, first, first + left, brokers)
             described.topic_authorized_operations = authorized_operations(
-                self.authorizer, context.session, ResourceType.TOPIC, name
+                context.session, self.key, ResourceType.TOPIC, name
             )
             response.topics.append(described)
             yield
@@ -83,11 +82,9 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
                 response.next_cursor = Cursor(topic_name=name, partition_index=len(topic.partitions) + left)
                 break
         if request.topics:
-            response.topics += [failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in asked if name in hidden]
+            code = DESCRIBE_TOPIC_PARTITIONS_TOPIC.code
+            response.topics += [failed(name, code) for name in asked if name not in shown]
         return response
-
-    def _allowed(self, context: RequestContext, name: str) -> bool:
-        return permitted(self.authorizer, context.session, self.key, name)
 
     def _described(
         self, topic: TopicImage, first: int, end: int, brokers: ReachableBrokers

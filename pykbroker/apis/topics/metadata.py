@@ -22,9 +22,16 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import MetadataImage, TopicImage, TopicsImage
 from pykbroker.core.names import check_topic_name, is_internal
-from pykbroker.core.security.authorizer import Authorizer, authorized_operations, cluster_operations
+from pykbroker.core.security.authorizer import authorized_operations, cluster_operations
 from pykbroker.core.security.operation import ResourceType
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import (
+    METADATA_ALL_TOPICS,
+    METADATA_CLUSTER_OPERATIONS,
+    METADATA_CREATION,
+    METADATA_TOPIC,
+    allowed,
+    may,
+)
 from pykbroker.core.steps import Steps
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
@@ -62,7 +69,6 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     automatic: AutomaticTopics
     endpoints: BrokerEndpoints
-    authorizer: Authorizer
     auto_create: bool
     replicas: Replicas
     answers: Answers
@@ -95,7 +101,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
             and name not in known
             and legal(name)
             and not is_internal(name)
-            and permitted(self.authorizer, context.session, ApiKey.CREATE_TOPICS, name)
+            and may(context, METADATA_CREATION, name)
         )
         return list(islice(creatable, PARTITIONS_MAX + 1))
 
@@ -118,7 +124,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         image, topics = self.image(), request.topics
         cache_key = (
             context.version,
-            self.authorizer.basis(context.session),
+            context.session.basis,
             self.endpoints.address(context.session),
             context.session.listener,
             request.include_cluster_authorized_operations,
@@ -142,7 +148,8 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
             controller_id=self.node_id,
         )
         if request.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = cluster_operations(self.authorizer, context.session)
+            shown = may(context, METADATA_CLUSTER_OPERATIONS)
+            response.cluster_authorized_operations = cluster_operations(context.session, self.key) if shown else 0
         brokers = self.endpoints.reachable(context.session)
         for found in self._topics(context, request, image.topics):
             if isinstance(found, MetadataResponseTopic):
@@ -152,10 +159,10 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
             if (
                 request.include_topic_authorized_operations
                 and topic.name is not None
-                and (topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                and (topic.error_code != METADATA_TOPIC.code)
             ):
                 topic.topic_authorized_operations = authorized_operations(
-                    self.authorizer, context.session, ResourceType.TOPIC, topic.name
+                    context.session, self.key, ResourceType.TOPIC, topic.name
                 )
             response.topics.append(topic)
             yield
@@ -174,9 +181,8 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     ) -> Iterator[TopicImage | MetadataResponseTopic]:
         """Yield each requested topic, or the error result of a topic that cannot be described."""
         if request.topics is None or (context.version == 0 and not request.topics):
-            for topic in topics.by_name.values():
-                if self._may_see(context, topic.name):
-                    yield topic
+            for name in allowed(context, METADATA_ALL_TOPICS, topics.by_name.keys()):
+                yield topics.by_name[name]
             return
         for asked in {(topic.name, topic.topic_id): topic for topic in request.topics}.values():  # each topic once
             yield self._topic(context, asked, topics)
@@ -186,11 +192,11 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     ) -> TopicImage | MetadataResponseTopic:
         if asked.name is None or asked.topic_id != NIL:
             topic = topics.by_id.get(asked.topic_id)
-            if topic is None or not self._may_see(context, topic.name):
+            if topic is None or not may(context, METADATA_TOPIC, topic.name):
                 return failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
             return topic
-        if not self._may_see(context, asked.name):
-            return failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name)
+        if not may(context, METADATA_TOPIC, asked.name):
+            return failed(METADATA_TOPIC.code, asked.name)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topics.by_name.get(asked.name) or failed(
             unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name
@@ -221,9 +227,6 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         return MetadataResponseTopic(
             name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name), partitions=partitions
         )
-
-    def _may_see(self, context: RequestContext, topic: str) -> bool:
-        return permitted(self.authorizer, context.session, self.key, topic)
 
 
 def reachable_only(partition: MetadataResponsePartition, brokers: ReachableBrokers) -> MetadataResponsePartition:

@@ -13,15 +13,12 @@ import msgspec
 
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import ADD_OFFSETS_TO_TXN_GROUP, ADD_OFFSETS_TO_TXN_TRANSACTION, may
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 FENCED_VERSION_FIRST = 2
@@ -37,13 +34,12 @@ class AddOffsetsToTxn(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-4"
     transactions: TransactionRequests
     partition_of: Callable[[str], int]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AddOffsetsToTxnRequest) -> Answer:
-        if not permitted(self.authorizer, context.session, self.key, request.transactional_id):
-            return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not may(context, ADD_OFFSETS_TO_TXN_TRANSACTION, request.transactional_id):
+            return AddOffsetsToTxnResponse(error_code=ADD_OFFSETS_TO_TXN_TRANSACTION.code)
+        if not may(context, ADD_OFFSETS_TO_TXN_GROUP, request.group_id):
+            return AddOffsetsToTxnResponse(error_code=ADD_OFFSETS_TO_TXN_GROUP.code)
 
         def respond(reply: Reply) -> AddOffsetsToTxnResponse:
             assert isinstance(reply, Decided)

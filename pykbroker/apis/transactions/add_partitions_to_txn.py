@@ -17,10 +17,12 @@ import trio
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import is_internal
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.permissions import permitted
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.rights import (
+    ADD_PARTITIONS_TO_TXN_BROKER,
+    ADD_PARTITIONS_TO_TXN_TOPIC,
+    ADD_PARTITIONS_TO_TXN_TRANSACTION,
+    may,
+)
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPartitions
@@ -38,6 +40,7 @@ from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
+from wire.refusal import refusal
 
 T = TypeVar("T")
 
@@ -51,10 +54,11 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-5"
     transactions: TransactionRequests
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
         if context.version >= BROKERS_VERSION_FIRST:
+            if not may(context, ADD_PARTITIONS_TO_TXN_BROKER):
+                return refusal(request, context.version, ADD_PARTITIONS_TO_TXN_BROKER.code)
             return now_or_later(self._of_broker(request))
         return now_or_later(self._of_client(context, request))
 
@@ -68,9 +72,9 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
                 holds_connection=True,
             )
 
-        if not permitted(self.authorizer, context.session, self.key, transactional_id):
-            return respond(Decided(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-        if refused := (yield from self._refused(topics, context.session)):
+        if not may(context, ADD_PARTITIONS_TO_TXN_TRANSACTION, transactional_id):
+            return respond(Decided(ADD_PARTITIONS_TO_TXN_TRANSACTION.code))
+        if refused := (yield from self._refused(topics, context)):
             return (yield from response_of(topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
         asked = self.transactions.ask(
             AddPartitions(
@@ -102,21 +106,20 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
         return AddPartitionsToTxnResponse(results_by_transaction=found)
 
     def _refused(
-        self, topics: list[AddPartitionsToTxnTopic], session: Session | None = None
+        self, topics: list[AddPartitionsToTxnTopic], client: RequestContext | None = None
     ) -> Generator[None, None, dict[TopicPartition, ErrorCode]]:
-        """Return an error for each partition that does not exist or that the client of `session` may not write to.
+        """Return an error for each partition that does not exist or that the client may not write to.
 
-        For a broker's request `session` is None, and topics are not authorized.
+        For a broker's request `client` is None, and topics are not authorized.
         """
         known, refused = self.image().topics.by_name, dict[TopicPartition, ErrorCode]()
         for topic in topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             there: Collection[int] = ()
-            if session is not None and (
-                is_internal(topic.name)
-                or not self.authorizer.allows(session, Operation.WRITE, ResourceType.TOPIC, topic.name)
+            if client is not None and (
+                is_internal(topic.name) or not may(client, ADD_PARTITIONS_TO_TXN_TOPIC, topic.name)
             ):
-                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                code = ADD_PARTITIONS_TO_TXN_TOPIC.code
             elif topic.name in known:
                 there = known[topic.name].partitions.keys()
             for few in portions(topic.partitions):

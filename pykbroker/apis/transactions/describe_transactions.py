@@ -10,10 +10,7 @@ import msgspec
 import trio
 
 from pykbroker.coordinator.transactions import TransactionRequests
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.permissions import permitted
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.rights import DESCRIBE_TRANSACTIONS_TOPIC, DESCRIBE_TRANSACTIONS_TRANSACTION, may
 from pykbroker.core.txn.requests import FindTransaction, FoundTransactions
 from pykbroker.core.txn.requests import TransactionAnswer as Refused
 from pykbroker.core.txn.transaction import Transaction
@@ -34,39 +31,42 @@ class DescribeTransactions(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
     versions: ClassVar[str] = "0"
     transactions: TransactionRequests
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeTransactionsRequest) -> Answer:
-        return now_or_later(self._describe(context.session, request))
+        return now_or_later(self._describe(context, request))
 
-    async def _describe(self, session: Session, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    async def _describe(
+        self, context: RequestContext, request: DescribeTransactionsRequest
+    ) -> DescribeTransactionsResponse:
         return DescribeTransactionsResponse(
-            transaction_states=[await self._state(session, name) for name in request.transactional_ids]
+            transaction_states=[await self._state(context, name) for name in request.transactional_ids]
         )
 
-    async def _state(self, session: Session, transactional_id: str) -> TransactionState:
-        if not permitted(self.authorizer, session, self.key, transactional_id):
-            return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
+    async def _state(self, context: RequestContext, transactional_id: str) -> TransactionState:
+        if not may(context, DESCRIBE_TRANSACTIONS_TRANSACTION, transactional_id):
+            return TransactionState(DESCRIBE_TRANSACTIONS_TRANSACTION.code, transactional_id)
         await trio.lowlevel.checkpoint()  # a request may name many transactional ids
         reply = await self.transactions.send(FindTransaction(transactional_id))
         if isinstance(reply, Refused):
             return TransactionState(reply.error_code, transactional_id)
         assert isinstance(reply, FoundTransactions)
-        return self._described(session, reply.transactions[0])
+        return described(context, reply.transactions[0])
 
-    def _described(self, session: Session, known: Transaction) -> TransactionState:
-        topics = [
-            TopicData(topic, [index for _, index in found])
-            for topic, found in groupby(sorted(known.partitions), key=itemgetter(0))
-            if self.authorizer.allows(session, Operation.DESCRIBE, ResourceType.TOPIC, topic)
-        ]
-        return TransactionState(
-            ErrorCode.NONE,
-            known.transactional_id,
-            known.state.title,
-            known.timeout_ms,
-            known.started_ms,
-            known.producer_id,
-            known.epoch,
-            topics,
-        )
+
+def described(context: RequestContext, known: Transaction) -> TransactionState:
+    """Return the state of a transaction, with the topics that the client may describe."""
+    topics = [
+        TopicData(topic, [index for _, index in found])
+        for topic, found in groupby(sorted(known.partitions), key=itemgetter(0))
+        if may(context, DESCRIBE_TRANSACTIONS_TOPIC, topic)
+    ]
+    return TransactionState(
+        ErrorCode.NONE,
+        known.transactional_id,
+        known.state.title,
+        known.timeout_ms,
+        known.started_ms,
+        known.producer_id,
+        known.epoch,
+        topics,
+    )

@@ -11,14 +11,12 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.rights import END_TXN, may
 from pykbroker.core.txn.requests import EndTransaction, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FENCED_VERSION_FIRST, EPOCH_BUMP_VERSION_FIRST = 2, 5
@@ -30,11 +28,10 @@ class EndTxn(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.END_TXN
     versions: ClassVar[str] = "0-5"
     transactions: TransactionRequests
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: EndTxnRequest) -> Answer:
-        if not permitted(self.authorizer, context.session, self.key, request.transactional_id):
-            return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if not may(context, END_TXN, request.transactional_id):
+            return EndTxnResponse(error_code=END_TXN.code)
         client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_VERSION_FIRST else 0
 
         def respond(reply: Reply) -> EndTxnResponse:

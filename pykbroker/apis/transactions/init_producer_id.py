@@ -12,8 +12,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.authorizer import CLUSTER_NAME
+from pykbroker.core.security.rights import INIT_PRODUCER_ID_IDEMPOTENT, INIT_PRODUCER_ID_TRANSACTION, may
 from pykbroker.core.txn.requests import InitProducer, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Given
 from pykbroker.quorum.producer_ids import ProducerIds
@@ -34,12 +34,12 @@ class InitProducerId(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-5"
     producer_ids: ProducerIds
     transactions: TransactionRequests
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: InitProducerIdRequest) -> Answer:
         transactional_id = request.transactional_id
-        if transactional_id is not None and not permitted(self.authorizer, context.session, self.key, transactional_id):
-            return refusal(request, context.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        right = INIT_PRODUCER_ID_IDEMPOTENT if transactional_id is None else INIT_PRODUCER_ID_TRANSACTION
+        if not may(context, right, transactional_id or CLUSTER_NAME):
+            return refusal(request, context.version, right.code)
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
             return refusal(request, context.version, ErrorCode.INVALID_REQUEST)
         if transactional_id is not None:

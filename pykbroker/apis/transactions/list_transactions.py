@@ -15,9 +15,7 @@ import trio
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
 from pykbroker.core.name_pattern import NamePattern, compiled
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.rights import LIST_TRANSACTIONS_TRANSACTION, may
 from pykbroker.core.steps import Steps
 from pykbroker.core.txn.state import TITLES
 from pykbroker.core.txn.transaction import Transaction
@@ -38,14 +36,13 @@ class ListTransactions(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-2"
     transactions: TransactionRequests
     wall_ms: Callable[[], int]
-    authorizer: Authorizer
     off_loop: OffLoop
     turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     def __call__(self, context: RequestContext, request: ListTransactionsRequest) -> Answer:
-        return now_or_later(self._list(context.session, request))
+        return now_or_later(self._list(context, request))
 
-    async def _list(self, session: Session, request: ListTransactionsRequest) -> Answer:
+    async def _list(self, context: RequestContext, request: ListTransactionsRequest) -> Answer:
         wanted = TransactionFilter(request, self.wall_ms())
         try:
             found = await self.transactions.listed(wanted)
@@ -53,7 +50,7 @@ class ListTransactions(Handler, msgspec.Struct, frozen=True):
                 found = await self._matching(compiled(request.transactional_id_pattern), found)
         except ApiError as error:
             return ListTransactionsResponse(error_code=error.code)
-        return now_or_later(self._described(session, request, found))
+        return now_or_later(self._described(context, request, found))
 
     async def _matching(self, pattern: NamePattern, found: list[Transaction]) -> list[Transaction]:
         """Return the transactions whose ids match the pattern, in the given order."""
@@ -64,12 +61,14 @@ class ListTransactions(Handler, msgspec.Struct, frozen=True):
                 names += await self.off_loop(pattern.matching, share)
         return [by_id[name] for name in names]
 
-    def _described(self, session: Session, request: ListTransactionsRequest, found: list[Transaction]) -> Steps[Answer]:
+    def _described(
+        self, context: RequestContext, request: ListTransactionsRequest, found: list[Transaction]
+    ) -> Steps[Answer]:
         response = ListTransactionsResponse(
             unknown_state_filters=[name for name in request.state_filters if name not in TITLES]
         )
         for known in found:
-            if permitted(self.authorizer, session, self.key, known.transactional_id):
+            if may(context, LIST_TRANSACTIONS_TRANSACTION, known.transactional_id):
                 response.transaction_states.append(
                     TransactionState(known.transactional_id, known.producer_id, known.state.title)
                 )

@@ -19,10 +19,12 @@ from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.permissions import permitted
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.rights import (
+    TXN_OFFSET_COMMIT_GROUP,
+    TXN_OFFSET_COMMIT_TOPIC,
+    TXN_OFFSET_COMMIT_TRANSACTION,
+    may,
+)
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.machines.call import when_settled
 from pykbroker.replica.replicas import Replicas
@@ -53,16 +55,15 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     wall_ms: Callable[[], int]
     verifies: Callable[[], bool]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Answer:
-        if not permitted(self.authorizer, context.session, self.key, request.transactional_id):
-            return refusal(request, context.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
-            return refusal(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not may(context, TXN_OFFSET_COMMIT_TRANSACTION, request.transactional_id):
+            return refusal(request, context.version, TXN_OFFSET_COMMIT_TRANSACTION.code)
+        if not may(context, TXN_OFFSET_COMMIT_GROUP, request.group_id):
+            return refusal(request, context.version, TXN_OFFSET_COMMIT_GROUP.code)
         if not request.group_id:
             return refusal(request, context.version, ErrorCode.INVALID_GROUP_ID)
-        refused = self._take_out(context.session, request)
+        refused = self._take_out(context, request)
         if refused and not request.topics:
             return TxnOffsetCommitResponse(topics=refused)
         try:
@@ -91,14 +92,14 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         """Return a response with an error for every partition, except those that have a result in `refused`."""
         return merged(refusal(request, version, code_for_client(code, version)), refused)
 
-    def _take_out(self, session: Session, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
+    def _take_out(self, context: RequestContext, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
         """Remove unknown and unauthorized partitions from the request, and return their results."""
         topics, taken, refused = self.image().topics.by_name, [], []
         for topic in request.topics:
             known, code = topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             present = () if known is None else known.partitions
-            if not self.authorizer.allows(session, Operation.READ, ResourceType.TOPIC, topic.name):
-                code, present = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
+            if not may(context, TXN_OFFSET_COMMIT_TOPIC, topic.name):
+                code, present = TXN_OFFSET_COMMIT_TOPIC.code, ()
             here = [part for part in topic.partitions if part.partition_index in present]
             away = [part for part in topic.partitions if part.partition_index not in present]
             if away:

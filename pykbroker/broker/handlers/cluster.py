@@ -19,5 +19,5 @@ def cluster_handlers(parts: Parts) -> list[Handler]:
         DescribeLogDirs(parts.directories, parts.world.disks, parts.refused_paths, parts.replicas),
         UpdateFeatures(controller),
         UnregisterBroker(controller),
-        DescribeCluster(identity.node_id, identity.cluster_id, parts.image, parts.endpoints, parts.authorizer),
+        DescribeCluster(identity.node_id, identity.cluster_id, parts.image, parts.endpoints),
     ]

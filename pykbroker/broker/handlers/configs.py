@@ -20,12 +20,12 @@ def config_handlers(parts: Parts, answer_bytes_max: int, *, of_controllers: bool
 
     `answer_bytes_max` limits the size of a DescribeConfigs response.
     """
-    controller, image, authorizer, node_id = parts.controller, parts.image, parts.authorizer, parts.identity.node_id
+    controller, image, node_id = parts.controller, parts.image, parts.identity.node_id
     clients, ticks_ns, bytes_max = TelemetryClients(), parts.world.ticks_ns, parts.settings.config.telemetry_max_bytes
     return [
-        DescribeConfigs(node_id, parts.live_config, image, authorizer, answer_bytes_max),
-        AlterConfigs(node_id, controller, authorizer, of_controllers),
-        IncrementalAlterConfigs(node_id, controller, authorizer, of_controllers),
+        DescribeConfigs(node_id, parts.live_config, image, answer_bytes_max),
+        AlterConfigs(node_id, controller, of_controllers),
+        IncrementalAlterConfigs(node_id, controller, of_controllers),
         ListConfigResources(image),
         DescribeClientQuotas(image),
         AlterClientQuotas(controller),

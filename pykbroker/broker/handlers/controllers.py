@@ -51,12 +51,10 @@ def controller_table(parts: Parts, controller: Controller, links: HeartbeatLinks
         if handler.key in FORWARDABLE | ALSO_OF_CLIENTS
     ]
     of_brokers = broker_handlers(controller, links)
-    may_be_forwarded = ApiTable(
-        [handler for handler in (*alike, *of_brokers) if handler.key in FORWARDABLE], parts.authorizer
-    )
+    may_be_forwarded = ApiTable([handler for handler in (*alike, *of_brokers) if handler.key in FORWARDABLE])
     handlers = [*alike, *of_brokers, *metadata_handlers(parts, controller), Envelope(may_be_forwarded, parts.turns)]
     versions = served([*handlers, ApiVersions((), parts.image)], by_controller=True)
-    return ApiTable([*handlers, ApiVersions(versions, parts.image, parts.kraft_version)], parts.authorizer)
+    return ApiTable([*handlers, ApiVersions(versions, parts.image, parts.kraft_version)])
 
 
 def broker_handlers(controller: Controller, links: HeartbeatLinks) -> list[Handler]:
@@ -74,9 +72,8 @@ def broker_handlers(controller: Controller, links: HeartbeatLinks) -> list[Handl
 def metadata_handlers(parts: Parts, controller: Controller) -> list[Handler]:
     """Return the handlers that serve the metadata log, and the one that describes the controllers."""
     node_id, cluster_id = parts.identity.node_id, parts.identity.cluster_id
-    endpoints, authorizer = parts.endpoints, parts.authorizer
     return [
-        MetadataLogFetch(node_id, cluster_id, controller, endpoints, authorizer),
-        FetchSnapshot(node_id, cluster_id, controller.fetches, endpoints),
-        DescribeCluster(node_id, cluster_id, parts.image, endpoints, authorizer, CONTROLLERS),
+        MetadataLogFetch(node_id, cluster_id, controller, parts.endpoints),
+        FetchSnapshot(node_id, cluster_id, controller.fetches, parts.endpoints),
+        DescribeCluster(node_id, cluster_id, parts.image, parts.endpoints, CONTROLLERS),
     ]

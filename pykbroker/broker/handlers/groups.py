@@ -25,7 +25,7 @@ GROUP_FEATURE = "group.version"
 
 def group_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.groups`."""
-    groups, image, authorizer, config = parts.groups, parts.image, parts.authorizer, parts.settings.config
+    groups, image, config = parts.groups, parts.image, parts.settings.config
 
     def has_consumer_groups() -> bool:
         """Whether this broker's configs and the cluster's `group.version` enable the consumer protocol (KIP-848)."""
@@ -48,18 +48,17 @@ def group_handlers(parts: Parts) -> list[Handler]:
                 CoordinatorType.TRANSACTION: transactions_topic(config),
             },
             endpoints=parts.endpoints,
-            authorizer=authorizer,
         ),
-        JoinGroup(groups, authorizer),
-        SyncGroup(groups, authorizer),
-        Heartbeat(groups, authorizer),
-        LeaveGroup(groups, authorizer),
-        OffsetCommit(groups, image, authorizer),
-        OffsetFetch(groups, image, authorizer, was_stopped),
-        OffsetDelete(groups, image, authorizer),
-        ConsumerGroupHeartbeat(groups, authorizer, has_consumer_groups),
-        ConsumerGroupDescribe(groups, authorizer, has_consumer_groups),
-        ListGroups(groups, authorizer),
-        DescribeGroups(groups, authorizer),
-        DeleteGroups(groups, authorizer),
+        JoinGroup(groups),
+        SyncGroup(groups),
+        Heartbeat(groups),
+        LeaveGroup(groups),
+        OffsetCommit(groups, image),
+        OffsetFetch(groups, image, was_stopped),
+        OffsetDelete(groups, image),
+        ConsumerGroupHeartbeat(groups, has_consumer_groups),
+        ConsumerGroupDescribe(groups, has_consumer_groups),
+        ListGroups(groups),
+        DescribeGroups(groups),
+        DeleteGroups(groups),
     ]

@@ -19,17 +19,17 @@ from pykbroker.server.leader_hints import LeaderHints
 
 def record_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.records`."""
-    replicas, authorizer, config = parts.replicas, parts.authorizer, parts.settings.config
+    replicas, config = parts.replicas, parts.settings.config
     hints = LeaderHints(parts.image, parts.endpoints)
     return [
         Produce(
             replicas=replicas,
-            rights=WriteRights(replicas, authorizer, parts.transactions.transactions, parts.verifies_transactions),
+            rights=WriteRights(replicas, parts.transactions.transactions, parts.verifies_transactions),
             wall_ms=parts.world.wall_ms,
             hints=hints,
         ),
         Fetch(
-            rights=ReadRights(replicas, parts.peer_authorizer),
+            rights=ReadRights(replicas),
             sessions=parts.fetch_sessions,
             ticks_ns=parts.world.ticks_ns,
             fetch_bytes_max=config.fetch_max_bytes,
@@ -37,8 +37,8 @@ def record_handlers(parts: Parts) -> list[Handler]:
             followers=FollowerFetches(replicas, parts.fetch_sessions, parts.isr_keeper),
             selector=RackAwareSelector(parts.image) if config.replica_selector_class == RACK_AWARE else None,
         ),
-        ListOffsets(replicas, parts.peer_authorizer),
-        OffsetForLeaderEpoch(replicas, authorizer),
-        DeleteRecords(replicas, authorizer),
-        DescribeProducers(parts.image, replicas, authorizer),
+        ListOffsets(replicas),
+        OffsetForLeaderEpoch(replicas),
+        DeleteRecords(replicas),
+        DescribeProducers(parts.image, replicas),
     ]

@@ -31,4 +31,4 @@ def api_table(parts: Parts, answer_bytes_max: int) -> ApiTable:
     if parts.remote_controller is not None:
         handlers = forwarded(handlers, parts.remote_controller.forwarding)
     versions = served([*handlers, ApiVersions((), parts.image)])
-    return ApiTable([*handlers, ApiVersions(versions, parts.image, parts.kraft_version)], parts.peer_authorizer)
+    return ApiTable([*handlers, ApiVersions(versions, parts.image, parts.kraft_version)])

@@ -17,7 +17,7 @@ from pykbroker.server.handler import Handler
 
 def topic_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.topics`."""
-    controller, image, authorizer, config = parts.controller, parts.image, parts.authorizer, parts.settings.config
+    controller, image, config = parts.controller, parts.image, parts.settings.config
     return [
         Metadata(
             node_id=parts.identity.node_id,
@@ -25,22 +25,20 @@ def topic_handlers(parts: Parts) -> list[Handler]:
             image=image,
             automatic=parts.automatic_topics,
             endpoints=parts.endpoints,
-            authorizer=authorizer,
             auto_create=config.auto_create_topics_enable,
             replicas=parts.replicas,
             answers=Answers(),
         ),
         DescribeTopicPartitions(
             image=image,
-            authorizer=authorizer,
             partitions_max=config.max_request_partition_size_limit,
             node_id=parts.identity.node_id,
             replicas=parts.replicas,
             endpoints=parts.endpoints,
         ),
-        CreateTopics(controller, authorizer),
-        DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
-        CreatePartitions(controller, authorizer),
+        CreateTopics(controller),
+        DeleteTopics(controller, image, config.delete_topic_enable),
+        CreatePartitions(controller),
         ElectLeaders(controller),
         AlterPartitionReassignments(controller),
         ListPartitionReassignments(image),

@@ -18,7 +18,7 @@ from pykbroker.server.handler import Handler
 
 def transaction_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.transactions`."""
-    transactions, image, authorizer = parts.transactions.transactions, parts.image, parts.authorizer
+    transactions, image = parts.transactions.transactions, parts.image
 
     def group_partition(group: str) -> int:
         """Return the partition of `__consumer_offsets` for a group, even before the topic exists."""
@@ -27,10 +27,10 @@ def transaction_handlers(parts: Parts) -> list[Handler]:
         return partition_of(group, configured if topic is None else len(topic.partitions))
 
     return [
-        InitProducerId(parts.producer_ids, transactions, authorizer),
-        AddPartitionsToTxn(transactions, image, authorizer),
-        AddOffsetsToTxn(transactions, group_partition, authorizer),
-        EndTxn(transactions, authorizer),
+        InitProducerId(parts.producer_ids, transactions),
+        AddPartitionsToTxn(transactions, image),
+        AddOffsetsToTxn(transactions, group_partition),
+        EndTxn(transactions),
         WriteTxnMarkers(parts.transactions.endings, parts.settings.config.request_timeout_ms / 1000),
         TxnOffsetCommit(
             transactions=transactions,
@@ -39,8 +39,7 @@ def transaction_handlers(parts: Parts) -> list[Handler]:
             image=image,
             wall_ms=parts.world.wall_ms,
             verifies=parts.verifies_transactions,
-            authorizer=authorizer,
         ),
-        DescribeTransactions(transactions, authorizer),
-        ListTransactions(transactions, parts.world.wall_ms, authorizer, parts.world.off_loop),
+        DescribeTransactions(transactions),
+        ListTransactions(transactions, parts.world.wall_ms, parts.world.off_loop),
     ]

@@ -24,7 +24,6 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.server.handler import Handler
 from pykbroker.sim.scripted.hosted import HostedMachine, NodeRuntime, handled, image_of
 from pykbroker.sim.scripted.state import ScriptedState
@@ -67,19 +66,18 @@ class ScriptedGroups:
 
 def handlers(groups: Runtime, image: Callable[[], MetadataImage]) -> dict[ApiKey, Handler]:
     """Return the handlers for groups by API."""
-    allowed = AllowAll()
     found: list[Handler] = [
-        JoinGroup(groups, allowed),
-        SyncGroup(groups, allowed),
-        Heartbeat(groups, allowed),
-        LeaveGroup(groups, allowed),
-        OffsetCommit(groups, image, allowed),
-        OffsetFetch(groups, image, allowed, lambda: False),
-        OffsetDelete(groups, image, allowed),
-        ConsumerGroupHeartbeat(groups, allowed, lambda: True),
-        ConsumerGroupDescribe(groups, allowed, lambda: True),
-        ListGroups(groups, allowed),
-        DescribeGroups(groups, allowed),
-        DeleteGroups(groups, allowed),
+        JoinGroup(groups),
+        SyncGroup(groups),
+        Heartbeat(groups),
+        LeaveGroup(groups),
+        OffsetCommit(groups, image),
+        OffsetFetch(groups, image, lambda: False),
+        OffsetDelete(groups, image),
+        ConsumerGroupHeartbeat(groups, lambda: True),
+        ConsumerGroupDescribe(groups, lambda: True),
+        ListGroups(groups),
+        DescribeGroups(groups),
+        DeleteGroups(groups),
     ]
     return {handler.key: handler for handler in found}

@@ -19,7 +19,6 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import AwaitMarkers, MarkersWritten
@@ -97,12 +96,12 @@ class ScriptedTransactions:
         return TransactionRequests(cast("Runtime", runtime), self._producer_ids, PATIENCE_MS)
 
     def _handlers(self, node_id: int) -> dict[ApiKey, Handler]:
-        requests, allowed = self._requests(node_id), AllowAll()
+        requests = self._requests(node_id)
         found: list[Handler] = [
-            InitProducerId(cast("Any", self._producer_ids), requests, allowed),
-            AddPartitionsToTxn(requests, lambda: image_of(self.state), allowed),
-            AddOffsetsToTxn(requests, lambda _group: GROUP_PARTITION.partition, allowed),
-            EndTxn(requests, allowed),
+            InitProducerId(cast("Any", self._producer_ids), requests),
+            AddPartitionsToTxn(requests, lambda: image_of(self.state)),
+            AddOffsetsToTxn(requests, lambda _group: GROUP_PARTITION.partition),
+            EndTxn(requests),
         ]
         return {handler.key: handler for handler in found}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from pykbroker.core.security.authorizer import UNNAMED, Purpose
+from msgspec.structs import replace
+
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.session import UNNAMED, Authorizer, Purpose, Session
 from pykbroker.core.steps import finish
 from pykbroker.server.handler import Later, RequestContext, resolve
 
@@ -40,9 +41,9 @@ class Denies:
         return None
 
 
-def context(version: int) -> RequestContext:
+def context(version: int, authorizer: Authorizer | None = None) -> RequestContext:
     """Return the context of a request of the given version from a client at 127.0.0.1."""
-    return RequestContext(version, "test", SESSION)
+    return RequestContext(version, "test", SESSION if authorizer is None else replace(SESSION, authorizer=authorizer))
 
 
 def work_of(answer: Any) -> Any:

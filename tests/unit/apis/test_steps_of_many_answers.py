@@ -23,7 +23,7 @@ from pykbroker.core.log.producers import Producers
 from pykbroker.core.metadata.delete_topics import delete_topics
 from pykbroker.machines.call import Call, refused
 from pykbroker.world import portions
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import context
 from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -57,7 +57,7 @@ NAMES = [f"nowhere{number}" for number in range(MANY)]
 def described(producers: Producers, topics: list[TopicRequest]) -> tuple[int, Any]:
     log = SimpleNamespace(producers=producers)
     replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda: log))
-    steps: Any = DescribeProducers(lambda: IMAGE, replicas, Denies())(context(0), DescribeProducersRequest(topics))
+    steps: Any = DescribeProducers(lambda: IMAGE, replicas)(context(0), DescribeProducersRequest(topics))
     return counted(steps)
 
 
@@ -90,7 +90,7 @@ def test_offset_commits_are_checked_in_several_steps(topic: str) -> None:
     asked = OffsetDeleteRequest(
         "g", [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(0) for _ in range(MANY)])]
     )
-    steps: Any = OffsetDelete(groups, lambda: IMAGE, Denies())(context(0), asked)
+    steps: Any = OffsetDelete(groups, lambda: IMAGE)(context(0), asked)
     count, response = counted(steps)
     assert count >= PORTIONS
     assert sum(len(one.partitions) for one in response.topics) == (MANY if topic == "nowhere" else 0)
@@ -103,7 +103,7 @@ def test_refused_offsets_are_merged_one_topic_per_step() -> None:
     asked = OffsetDeleteRequest(
         "g", [OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(0)]) for name in NAMES]
     )
-    steps: Any = OffsetDelete(groups, lambda: IMAGE, Denies())(context(0), asked)
+    steps: Any = OffsetDelete(groups, lambda: IMAGE)(context(0), asked)
     count, response = counted(steps)
     assert count >= 2 * MANY
     assert [topic.name for topic in response.topics] == NAMES
@@ -115,8 +115,8 @@ UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCod
 @pytest.mark.parametrize(
     ("handler", "request_"),
     [
-        (ConsumerGroupDescribe(UNKNOWN, Denies(), lambda: True), ConsumerGroupDescribeRequest(NAMES)),
-        (DescribeGroups(UNKNOWN, Denies()), DescribeGroupsRequest(NAMES)),
+        (ConsumerGroupDescribe(UNKNOWN, lambda: True), ConsumerGroupDescribeRequest(NAMES)),
+        (DescribeGroups(UNKNOWN), DescribeGroupsRequest(NAMES)),
     ],
     ids=["ConsumerGroupDescribe", "DescribeGroups"],
 )
@@ -129,7 +129,7 @@ def test_each_group_is_described_in_its_own_step(handler: Any, request_: Any) ->
 async def test_each_group_is_described_in_its_own_step_after_a_wait() -> None:
     call = Call()
     groups: Any = SimpleNamespace(ask=lambda name, asked: call)
-    steps: Any = DescribeGroups(groups, Denies())(context(0), DescribeGroupsRequest(NAMES))
+    steps: Any = DescribeGroups(groups)(context(0), DescribeGroupsRequest(NAMES))
     _, later = counted(steps)
     call.settle(ApiError(ErrorCode.NOT_COORDINATOR))
     count, response = counted(await later.work)
@@ -187,7 +187,7 @@ def test_the_partitions_of_delete_records_are_collected_in_several_steps() -> No
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     replicas: Any = SimpleNamespace(partition=nowhere)
-    steps: Any = DeleteRecords(replicas, Denies())(
+    steps: Any = DeleteRecords(replicas)(
         context(2), DeleteRecordsRequest(topics=[DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)] * MANY)])
     )
     count, response = counted(steps)
@@ -215,7 +215,7 @@ async def test_the_topics_of_delete_topics_are_authorized_in_several_steps(versi
         if version == 5
         else DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES])
     )
-    held = DeleteTopics(controller, lambda: IMAGE, Denies(), True)(context(version), asked)
+    held = DeleteTopics(controller, lambda: IMAGE, True)(context(version), asked)
     turns, _ = await others_turns(held)
     assert turns >= (2 if version == 5 else 1) * PORTIONS
 
@@ -229,7 +229,7 @@ async def test_config_resources_are_authorized_in_several_steps_and_altered_one_
         )
 
     controller: Any = SimpleNamespace(ask=alter)
-    held = IncrementalAlterConfigs(1, controller, Denies())(
+    held = IncrementalAlterConfigs(1, controller)(
         context(1), IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(2, name) for name in NAMES])
     )
     turns, steps = await others_turns(held)

@@ -18,7 +18,7 @@ from pykbroker.core.txn.requests import TransactionAnswer, Verified
 from pykbroker.server.handler import EncodedResponse, Later, resolve
 from pykbroker.server.table import JOINED_BYTES_MAX, PARTS_MAX, Route
 from pykbroker.world import portions
-from tests.unit.apis.calling import Denies, context, work_of
+from tests.unit.apis.calling import context, work_of
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (
@@ -70,7 +70,7 @@ def counted(steps: Any) -> tuple[int, Any]:
 
 def added(indexes: list[int]) -> tuple[int, AddPartitionsToTxnResponse, Any]:
     coordinator: Any = Coordinator()
-    handler = AddPartitionsToTxn(coordinator, lambda: IMAGE, Denies())
+    handler = AddPartitionsToTxn(coordinator, lambda: IMAGE)
     steps: Any = handler(context(3), asking(indexes))
     count, response = counted(steps)
     return count, response, getattr(coordinator, "asked", None)
@@ -114,7 +114,7 @@ async def others_turns(answer: Any) -> tuple[int, Any]:
 
 async def test_partitions_that_a_broker_verifies_are_verified_in_several_steps() -> None:
     coordinator: Any = Coordinator()
-    handler = AddPartitionsToTxn(coordinator, lambda: IMAGE, Denies())
+    handler = AddPartitionsToTxn(coordinator, lambda: IMAGE)
     topics = [AddPartitionsToTxnTopic("t", [index % 2 for index in range(MANY)])]
     turns, response = await others_turns(
         handler(
@@ -147,7 +147,7 @@ async def test_moves_between_log_directories_are_started_in_several_steps() -> N
 
 
 NOBODY: Any = None
-HANDLER = AddPartitionsToTxn(NOBODY, lambda: IMAGE, Denies())
+HANDLER = AddPartitionsToTxn(NOBODY, lambda: IMAGE)
 
 
 def test_the_buffers_of_a_large_response_are_joined_in_several_steps() -> None:

@@ -37,7 +37,6 @@ from pykbroker.core.metadata.image import (
     TopicsImage,
 )
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
-from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.topic_partition import TopicIdPartition, TopicPartition
 from pykbroker.replica.care.repairs import Repairs
 from pykbroker.replica.care.unwritable_replicas import UnwritableReplicas
@@ -191,17 +190,14 @@ class Broker:
         self.sessions = FetchSessionCache(100, Random(self.id))
         endpoints = BrokerEndpoints(self.id, lambda: self.cluster.image)
         fetch = Fetch(
-            ReadRights(self.replicas, AllowAll()),
+            ReadRights(self.replicas),
             self.sessions,
             lambda: int(trio.current_time() * 1e9),
             1 << 20,
             LeaderHints(lambda: self.cluster.image, endpoints),
             FollowerFetches(self.replicas, self.sessions, self.keeper),
         )
-        self.handlers: dict[type, Any] = {
-            FetchRequest: fetch,
-            ListOffsetsRequest: ListOffsets(self.replicas, AllowAll()),
-        }
+        self.handlers: dict[type, Any] = {FetchRequest: fetch, ListOffsetsRequest: ListOffsets(self.replicas)}
         self.cluster.running[self.id] = self
         with self.scope:
             async with trio.open_nursery() as nursery:

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.session import Session
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
@@ -57,11 +56,10 @@ def shared(
     bytes_max: int = 1 << 30,
     requests_max: int = 500,
     request_bytes_max: int = REQUEST_BYTES_MAX,
-    authorizer: Authorizer | None = None,
 ) -> Shared:
     turns = Turns(ticks or Ticks())
     return Shared(
-        ApiTable(handlers, authorizer),
+        ApiTable(handlers),
         tasks,
         turns,
         Strangers(turns.ticks),
@@ -74,11 +72,13 @@ def shared(
 class Rig:
     """A connection without a socket, and the pump that would move its bytes."""
 
-    def __init__(self, tasks: Any, *handlers: Any, of: Shared | None = None, **options: Any) -> None:
+    def __init__(
+        self, tasks: Any, *handlers: Any, of: Shared | None = None, session: Session = SESSION, **options: Any
+    ) -> None:
         self.flushes = self.closes = self.watches = 0
         self.shared = of or shared(tasks, *handlers, **options)
         self.table, self.budget = self.shared.table, self.shared.budget
-        self.connection = Connection(SESSION, self, self.shared)
+        self.connection = Connection(session, self, self.shared)
 
     def flush(self) -> None:
         self.flushes += 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykbroker.core.security.permissions import PERMISSIONS
+from pykbroker.core.security.rights import RIGHTS
 from tests.unit.wire.filled import filled
 from wire.api import APIS, ApiKey
 from wire.compile import encoder
@@ -179,14 +179,14 @@ def places(part: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
                 yield from places(result, (*path, name))
 
 
-@pytest.mark.parametrize("key", PERMISSIONS, ids=lambda key: key.name)
+@pytest.mark.parametrize("key", RIGHTS, ids=lambda key: key.name)
 def test_the_error_is_in_every_result(key: ApiKey) -> None:
     expected = WITH_RESULTS.get(key, {"": 1})
     last = max(version for version in versions(key) if (key, version) not in WITHOUT_ERROR)
     assert Counter(places(refusal(filled(APIS[key].request, last), last, CODE))) == expected
 
 
-@pytest.mark.parametrize("key", PERMISSIONS, ids=lambda key: key.name)
+@pytest.mark.parametrize("key", RIGHTS, ids=lambda key: key.name)
 def test_the_refusal_of_every_version_can_be_encoded(key: ApiKey) -> None:
     for version in versions(key):
         if (key, version) not in WITHOUT_ERROR:

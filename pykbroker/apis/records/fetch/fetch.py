@@ -18,6 +18,7 @@ from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, Fetching
 from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.security.rights import FETCH_AS_FOLLOWER, may
 from pykbroker.core.steps import Steps
 from pykbroker.replica.leading.follower_fetches import FollowerFetches
 from pykbroker.replica.leading.read_replica import RackAwareSelector
@@ -71,13 +72,13 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         except ApiError as error:
             return FetchResponse(error_code=error.code)
         if from_follower:
-            if self.rights.may_follow(context.session):
+            if may(context, FETCH_AS_FOLLOWER):
                 context.from_node = True
                 return self._answer_follower(context, request, fetching)
             fetching.opening = False  # a session of a follower, which no limit of partitions applies to, is not opened
         if len(fetching.partitions) > AT_ONCE_MAX:
             return Later(self._answer_many(context, request, fetching), holds_connection=True)
-        located, absent = self.rights.locate(context.session, fetching, fetching.partitions.values())
+        located, absent = self.rights.locate(context, fetching, fetching.partitions.values())
         return self._read(context, request, fetching, self._reading_of_consumer(context, request, located, absent))
 
     # ---- who asks: a consumer or a follower
@@ -87,7 +88,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         located: Located = []
         absent: list[FetchedPartition] = []
         for few in portions(fetching.partitions.values()):
-            here, elsewhere = self.rights.locate(context.session, fetching, few)
+            here, elsewhere = self.rights.locate(context, fetching, few)
             located += here
             absent += elsewhere
             yield

@@ -8,32 +8,22 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.rights import FETCH_TOPIC, may
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.partition.reading import Located, failed
 from pykbroker.replica.replicas import Replicas
+from pykbroker.server.handler import RequestContext
 from wire.error_codes import ErrorCode
-
-READ, TOPIC = Operation.READ, ResourceType.TOPIC
-CLUSTER_ACTION, CLUSTER = Operation.CLUSTER_ACTION, ResourceType.CLUSTER
-"""Enum members as module constants, because looking up an enum member costs as much as a call."""
 
 
 class ReadRights(msgspec.Struct, frozen=True):
     """The topics that a client may read, and the replicas of this broker."""
 
     replicas: Replicas
-    authorizer: Authorizer
-
-    def may_follow(self, session: Session) -> bool:
-        """Whether the client may fetch as a follower, which needs no right to read the topics."""
-        return self.authorizer.allows(session, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
 
     def locate(
-        self, session: Session, fetching: Fetching, asked_for: Iterable[SessionPartition]
+        self, context: RequestContext, fetching: Fetching, asked_for: Iterable[SessionPartition]
     ) -> tuple[Located, list[FetchedPartition]]:
         """Return the partitions that this client may read here, and error results for all others.
 
@@ -48,7 +38,7 @@ class ReadRights(msgspec.Struct, frozen=True):
                 partition = self._look_up(wanted, by_id=fetching.by_id)
             if wanted.topic != topic:
                 topic = wanted.topic
-                allowed = not fetching.privileged and self._may_read(session, topic)
+                allowed = not fetching.privileged and may_read(context, topic)
                 if partition is not None and allowed:
                     partition.traffic.fetches += 1
             if partition is not None and allowed:
@@ -58,10 +48,6 @@ class ReadRights(msgspec.Struct, frozen=True):
                     (wanted, failed(wanted.asked, self._reason(wanted, by_id=fetching.by_id, allowed=allowed)))
                 )
         return located, absent
-
-    def _may_read(self, session: Session, topic: str) -> bool:
-        """Whether the client may read the topic. An unknown topic id has no name to authorize, and is allowed here."""
-        return not topic or self.authorizer.allows(session, READ, TOPIC, topic)
 
     def _look_up(self, wanted: SessionPartition, *, by_id: bool) -> Partition | None:
         """Find the partition in the current metadata and store it in the session. Return None if it does not exist."""
@@ -83,7 +69,7 @@ class ReadRights(msgspec.Struct, frozen=True):
         leader.
         """
         if not allowed:
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return FETCH_TOPIC.code
         if by_id and not wanted.topic:
             return ErrorCode.UNKNOWN_TOPIC_ID
         try:
@@ -91,3 +77,8 @@ class ReadRights(msgspec.Struct, frozen=True):
         except ApiError as error:
             return error.code
         return ErrorCode.INCONSISTENT_TOPIC_ID if wanted.replica is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def may_read(context: RequestContext, topic: str) -> bool:
+    """Whether the client may read the topic. An unknown topic id has no name to authorize, and is allowed here."""
+    return not topic or may(context, FETCH_TOPIC, topic)

@@ -11,8 +11,7 @@ from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.names import INTERNAL_TOPICS
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.rights import PRODUCE_TOPIC, PRODUCE_TRANSACTION, require
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.replicas import Replicas, TopicReplicas
 from pykbroker.server.handler import RequestContext
@@ -27,8 +26,6 @@ MAGIC_AT, ATTRIBUTES_END = 16, 22
 """Byte positions in a batch: of the magic byte, and of the low byte of the attributes."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
-WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
-"""Enum members as module constants, because looking up an enum member costs as much as a call."""
 ZSTD_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 7, 11, 12
 UNREACHED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -43,7 +40,6 @@ class WriteRights(msgspec.Struct, frozen=True):
     """The topics that a client may write to, and the transactions in which it may."""
 
     replicas: Replicas
-    authorizer: Authorizer
     transactions: TransactionRequests
     verifies: Callable[[], bool]
     """Whether the broker verifies the first batch of a transaction of version 0 or 1.
@@ -54,8 +50,7 @@ class WriteRights(msgspec.Struct, frozen=True):
     def topic(self, context: RequestContext, name: str, topic_id: bytes) -> TopicReplicas:
         """Return a topic by name, or by id if the name is empty. Raise ApiError if the client may not write to it."""
         topic = self.replicas.topic(name, topic_id)
-        if not self.authorizer.allows(context.session, WRITE, TOPIC, topic.name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        require(context, PRODUCE_TOPIC, topic.name)
         if topic.name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
         return topic
@@ -70,8 +65,7 @@ class WriteRights(msgspec.Struct, frozen=True):
         found = self._transactional(context, request)
         if not found:
             return None
-        if not self.authorizer.allows(context.session, WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        require(context, PRODUCE_TRANSACTION, transactional_id)
         if len({batch.producer_id for _, batch in found}) > 1:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"

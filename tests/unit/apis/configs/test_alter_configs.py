@@ -12,7 +12,6 @@ import trio
 
 from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
-from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.security.operation import Operation
 from pykbroker.server.log_levels import TRACE
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
@@ -172,10 +171,7 @@ class Answers:
 
 
 CONTROLLER: Any = Answers()
-HANDLERS = [
-    (AlterConfigs(1, CONTROLLER, NOBODY), replacing),
-    (IncrementalAlterConfigs(1, CONTROLLER, NOBODY), changing),
-]
+HANDLERS = [(AlterConfigs(1, CONTROLLER), replacing), (IncrementalAlterConfigs(1, CONTROLLER), changing)]
 
 
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
@@ -188,7 +184,7 @@ def test_each_resource_is_authorized_separately(handler: Any, request_of: Reques
         (BROKER_LOGGER, "1", {}),
         (99, "x", {}),
     ]
-    held = handler(context(1), request_of(*names))
+    held = handler(context(1, NOBODY), request_of(*names))
 
     async def answer() -> Any:
         return gone_through(await work_of(held))
@@ -209,7 +205,7 @@ def test_configs_of_another_broker_are_accepted_on_listeners_of_controllers_only
     request_of = replacing if handler_of is AlterConfigs else changing
     refusal = ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1, but received 2"
     for accepts_others, expected in ((False, refusal), (True, (ErrorCode.NONE, None))):
-        held = handler_of(1, CONTROLLER, AllowAll(), accepts_others)(
+        held = handler_of(1, CONTROLLER, accepts_others)(
             context(1), request_of((BROKER, "1", {}), (BROKER, "2", {}), (BROKER, "", {}))
         )
 

@@ -234,7 +234,7 @@ def configs_at(layer: str) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
-def handler_like_kafka(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeConfigs:
+def handler_like_kafka(answer_bytes_max: int = 1 << 20) -> DescribeConfigs:
     """Return a handler with the configs of the recorded Kafka broker."""
     config = BrokerConfig.of_layers(configs_at("STATIC_BROKER_CONFIG"), {}, {})
     topic: Any = {"t": None}
@@ -249,7 +249,7 @@ def handler_like_kafka(*denied: Operation, answer_bytes_max: int = 1 << 20) -> D
         )
     )
     with_topic = MetadataImage(configs=image.configs, topics=type(image.topics)(by_name=topic))
-    return DescribeConfigs(config.node_id, LiveConfig(config), lambda: with_topic, Denies(*denied), answer_bytes_max)
+    return DescribeConfigs(config.node_id, LiveConfig(config), lambda: with_topic, answer_bytes_max)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, ""), (GROUP, "g"), (CLIENT_METRICS, "m")])
@@ -276,7 +276,7 @@ def test_every_resource_is_described_as_by_kafka(kind: int, name: str) -> None:
     ],
 )
 def test_a_client_without_describe_configs_is_refused(kind: int, code: ErrorCode) -> None:
-    response = handler_like_kafka(Operation.DESCRIBE_CONFIGS)(context(4), asking(kind, "t"))
+    response = handler_like_kafka()(context(4, Denies(Operation.DESCRIBE_CONFIGS)), asking(kind, "t"))
     assert isinstance(response, DescribeConfigsResponse)
     assert [(one.error_code, one.configs) for one in response.results] == [(code, [])]
 

@@ -25,9 +25,8 @@ from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.coordinator.topic import groups_topic
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import UNNAMED, Purpose
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.session import UNNAMED, Purpose, Session
 from pykbroker.machines.call import Call
 from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, serving
@@ -358,10 +357,10 @@ class Unreached:
     ],
 )
 def test_an_unauthorized_group_is_refused(handler: Any, request_: Any, version: int, operation: Operation) -> None:
-    fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation)}
+    fields: dict[str, Any] = {"groups": Unreached(), "image": Unreached()}
     fields |= {"enabled": lambda: True, "was_stopped": lambda: False}
     wanted = {field.name: fields[field.name] for field in msgspec.structs.fields(handler)}
-    answer = gone_through(handler(**wanted)(context(version), request_))
+    answer = gone_through(handler(**wanted)(context(version, Denies(operation)), request_))
     assert ErrorCode.GROUP_AUTHORIZATION_FAILED in codes(answer)
 
 
@@ -395,8 +394,8 @@ class DeniesTopics(Denies):
 
 def test_a_group_with_an_unauthorized_topic_is_not_described() -> None:
     groups: Any = Describing()
-    api = ConsumerGroupDescribe(groups, DeniesTopics(), lambda: True)
-    (described,) = gone_through(api(context(1), ConsumerGroupDescribeRequest(["g"]))).groups
+    api = ConsumerGroupDescribe(groups, lambda: True)
+    (described,) = gone_through(api(context(1, DeniesTopics()), ConsumerGroupDescribeRequest(["g"]))).groups
     assert (described.error_code, described.error_message, described.members) == (
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         "The group has described topic(s) that the client is not authorized to describe.",
@@ -418,15 +417,11 @@ def codes(response: Any) -> set[int]:
 )
 def test_find_coordinator_is_authorized(kind: int, code: ErrorCode) -> None:
     nobody: Any = Unreached()
-    finder = FindCoordinator(
-        lambda: MetadataImage(),
-        nobody,
-        {0: groups_topic(BrokerConfig.from_mapping({}))},
-        nobody,
-        Denies(Operation.DESCRIBE),
-    )
+    finder = FindCoordinator(lambda: MetadataImage(), nobody, {0: groups_topic(BrokerConfig.from_mapping({}))}, nobody)
     for version in (3, 6):
-        answer: Any = gone_through(finder(context(version), FindCoordinatorRequest("g", kind, ["g"])))
+        answer: Any = gone_through(
+            finder(context(version, Denies(Operation.DESCRIBE)), FindCoordinatorRequest("g", kind, ["g"]))
+        )
         assert code in codes(answer)
 
 
@@ -447,15 +442,15 @@ class MayUseGroups(Denies):
 
 def test_unauthorized_topics_are_refused() -> None:
     nobody: Any = Unreached()
-    answer: Any = OffsetCommit(nobody, lambda: MetadataImage(), MayUseGroups())(context(9), committing(1))
+    answer: Any = OffsetCommit(nobody, lambda: MetadataImage())(context(9, MayUseGroups()), committing(1))
     assert codes(answer) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 def test_a_process_that_was_stopped_returns_no_offsets_since_another_broker_may_have_newer_ones() -> None:
     nobody: Any = Unreached()
-    stopped = OffsetFetch(nobody, lambda: MetadataImage(), MayUseGroups(), lambda: True)
+    stopped = OffsetFetch(nobody, lambda: MetadataImage(), lambda: True)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
-    answer: Any = gone_through(stopped(context(8), request))
+    answer: Any = gone_through(stopped(context(8, MayUseGroups()), request))
     assert [group.error_code for group in answer.groups] == [ErrorCode.NOT_COORDINATOR]
 
 

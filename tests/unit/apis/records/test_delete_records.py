@@ -128,6 +128,6 @@ async def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> N
 
 def test_a_client_without_delete_on_the_topic_is_refused() -> None:
     nothing: Any = None
-    api = DeleteRecords(nothing, Denies(Operation.DELETE))
-    (answer,) = gone_through(api(context(2), deleting(("a", 0, 1)))).topics[0].partitions
+    api = DeleteRecords(nothing)
+    (answer,) = gone_through(api(context(2, Denies(Operation.DELETE)), deleting(("a", 0, 1)))).topics[0].partitions
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)

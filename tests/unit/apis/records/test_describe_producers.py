@@ -51,7 +51,7 @@ def test_an_open_transaction_has_a_start_offset_and_a_marker_has_a_coordinator_e
     log = SimpleNamespace(producers=producers)
     replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda: log))
     image: Any = SimpleNamespace(topics=SimpleNamespace(by_name={"a"}))
-    api = DescribeProducers(lambda: image, replicas, Denies())
+    api = DescribeProducers(lambda: image, replicas)
     (answer,) = gone_through(api(context(0), DescribeProducersRequest([TopicRequest("a", [0])]))).topics[0].partitions
     assert answer.active_producers == [
         ProducerState(7, 1, 4, STAMP_MS, -1, 30),
@@ -93,7 +93,7 @@ async def test_unknown_topics_are_refused(client: Client, topic: str, code: Erro
 
 def test_a_client_without_read_on_the_topic_is_refused() -> None:
     nothing: Any = None
-    api = DescribeProducers(nothing, nothing, Denies(Operation.READ))
+    api = DescribeProducers(nothing, nothing)
     request = DescribeProducersRequest(topics=[TopicRequest("a", [0])])
-    (answer,) = gone_through(api(context(0), request)).topics[0].partitions
+    (answer,) = gone_through(api(context(0, Denies(Operation.READ)), request)).topics[0].partitions
     assert (answer.error_code, answer.active_producers) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])

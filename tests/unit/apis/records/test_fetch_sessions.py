@@ -15,9 +15,8 @@ from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import UNNAMED, Purpose
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.session import UNNAMED, Purpose, Session
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.follower_fetches import FollowerFetches
 from pykbroker.replica.leading.isr_keeper import IsrKeeper
@@ -290,8 +289,8 @@ class OneTopic:
         return operation not in self.denied
 
 
-def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
-    answer = fetch(context(17), request)
+def called(fetch: Fetch, request: FetchRequest, authorizer: Any) -> FetchResponse:
+    answer = fetch(context(17, authorizer), request)
     assert isinstance(answer, FetchResponse)
     return answer
 
@@ -300,15 +299,17 @@ def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
     cache = FetchSessionCache(10, Random(0))
     followers = FollowerFetches(one, cache, IsrKeeper(OwnBroker()))
-    fetch = Fetch(ReadRights(one, one), cache, lambda: 0, 1 << 20, HINTS, followers)
+    fetch = Fetch(ReadRights(one), cache, lambda: 0, 1 << 20, HINTS, followers)
     session = FetchingClient(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
-    assert session.results(called(fetch, session.request({0: 0}))) == unknown
-    assert session.results(called(fetch, session.request({}))) == unknown
+    assert session.results(called(fetch, session.request({0: 0}), one)) == unknown
+    assert session.results(called(fetch, session.request({}), one)) == unknown
     one.known = True
-    assert session.results(called(fetch, session.request({}))) == {0: (0, 3, True)}
+    assert session.results(called(fetch, session.request({}), one)) == {0: (0, 3, True)}
     one.denied = {Operation.READ}
-    assert session.results(called(fetch, session.request({}))) == {0: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, False)}
+    assert session.results(called(fetch, session.request({}), one)) == {
+        0: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, False)
+    }
 
 
 @pytest.mark.parametrize(
@@ -323,10 +324,10 @@ async def test_a_follower_fetch_needs_cluster_action(operation: Operation, code:
     one.known, one.denied = True, {operation}
     cache = FetchSessionCache(10, Random(0))
     followers = FollowerFetches(one, cache, IsrKeeper(OwnBroker()))
-    fetch = Fetch(ReadRights(one, one), cache, lambda: 0, 1 << 20, HINTS, followers)
+    fetch = Fetch(ReadRights(one), cache, lambda: 0, 1 << 20, HINTS, followers)
     request = FetchingClient(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
-    response = called(fetch, request)
+    response = called(fetch, request, one)
     assert response.responses[0].partitions[0].error_code == code
     assert (response.session_id > 0) == (operation is Operation.READ)
     assert cache.statistics().sessions == (operation is Operation.READ)

@@ -12,7 +12,6 @@ import trio.testing
 from pykbroker.apis.records.produce.admit import WriteRights
 from pykbroker.apis.records.produce.produce import Produce
 from pykbroker.core.metadata.image import Endpoint
-from pykbroker.core.security.authorizer import AllowAll
 from tests.unit.apis.calling import context
 from tests.unit.apis.conftest import produce_request
 from tests.unit.replica.brokers import TOPIC_ID, Broker, Cluster, batch, pause, responded
@@ -30,7 +29,7 @@ HINT = (2, HOST, PORT)
 async def produced(leader: Broker, version: int) -> Any:
     """Produce with acks=all, and return the result of the partition and the endpoints."""
     fetch = leader.handlers[FetchRequest]
-    rights = WriteRights(leader.replicas, AllowAll(), cast("Any", None), lambda: False)
+    rights = WriteRights(leader.replicas, cast("Any", None), lambda: False)
     handler = Produce(leader.replicas, rights, lambda: NOW_MS, fetch.hints)
     request = produce_request("t", batch(b"value"))
     request.timeout_ms = 60_000

@@ -114,5 +114,5 @@ def test_the_request_needs_cluster_action_or_describe_on_the_topic(
 ) -> None:
     log = SimpleNamespace(reader=SimpleNamespace(end_offset_for_epoch=lambda epoch: OffsetAndEpoch(7, epoch)))
     replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda _: log))
-    response = gone_through(OffsetForLeaderEpoch(replicas, Denies(*denied))(context(4), asking(0)))
+    response = gone_through(OffsetForLeaderEpoch(replicas)(context(4, Denies(*denied)), asking(0)))
     assert response.topics[0].partitions[0].error_code == code

@@ -117,8 +117,8 @@ async def test_an_unauthorized_topic_does_not_affect_the_others() -> None:
             return CreatePartitionsResponse()
 
     controller: Any = Grows()
-    api = CreatePartitions(controller, Denies(Operation.ALTER))
-    response = await work_of(api(context(3), growing(("a", 5), ("b", 5), ("a", 6))))
+    api = CreatePartitions(controller)
+    response = await work_of(api(context(3, Denies(Operation.ALTER)), growing(("a", 5), ("b", 5), ("a", 6))))
     assert isinstance(response, CreatePartitionsResponse)
     assert [(one.name, one.error_code) for one in response.results] == [
         ("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED),

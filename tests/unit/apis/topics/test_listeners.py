@@ -25,7 +25,7 @@ from pykbroker.core.security.session import Session
 from pykbroker.server.answers import Answers
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import EncodedResponse, RequestContext
-from tests.unit.apis.calling import Denies, gone_through
+from tests.unit.apis.calling import gone_through
 from wire.compile import decoder
 from wire.error_codes import ErrorCode
 from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
@@ -72,8 +72,8 @@ class Seen:
                 kept.append(question)
                 super().keep(image, question, answer, topics)
 
-        self._metadata = Metadata(OWN, "c", lambda: image, NOTHING, endpoints, Denies(), False, replicas, Noting())
-        self._partitions = DescribeTopicPartitions(lambda: image, Denies(), 100, OWN, replicas, endpoints)
+        self._metadata = Metadata(OWN, "c", lambda: image, NOTHING, endpoints, False, replicas, Noting())
+        self._partitions = DescribeTopicPartitions(lambda: image, 100, OWN, replicas, endpoints)
 
     def metadata(self, listener: str, version: int = 12) -> MetadataResponse:
         request = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)

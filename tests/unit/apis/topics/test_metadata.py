@@ -209,7 +209,7 @@ async def test_a_cached_response_is_not_used_after_a_log_failed(tmp_path: Path) 
     nothing: Any = None
     replicas: Any = SimpleNamespace(offline=lambda topic_id: offline)
     endpoints = BrokerEndpoints(1, lambda: image, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", lambda: image, nothing, endpoints, Denies(), False, replicas, Noting())
+    api = Metadata(1, "c", lambda: image, nothing, endpoints, False, replicas, Noting())
     whole = gone_through(api(context(12), asking("t")))
     assert gone_through(api(context(12), asking("t"))) is whole
     offline.add(1)
@@ -232,7 +232,7 @@ def test_repeated_topic_names_share_one_cached_response() -> None:
     nothing: Any = None
     replicas: Any = SimpleNamespace(offline=lambda topic_id: set())
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", MetadataImage, nothing, endpoints, Denies(), False, replicas, Noting())
+    api = Metadata(1, "c", MetadataImage, nothing, endpoints, False, replicas, Noting())
     for names in (["a", "b"], ["a", "b", "a", "a"]):
         gone_through(api(context(9), asking(*names)))
     assert questions[0] == questions[1]
@@ -251,9 +251,9 @@ class AllowsAliceAtHome(Denies):
 def test_a_cached_response_is_used_only_for_clients_with_equal_rights() -> None:
     nothing: Any = None
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", MetadataImage, nothing, endpoints, AllowsAliceAtHome(), False, nothing, Answers())
+    api = Metadata(1, "c", MetadataImage, nothing, endpoints, False, nothing, Answers())
     for principal, host in (("User:alice", "10.0.0.1"), ("User:alice", "10.0.0.2"), ("User:bob", "10.0.0.1")) * 2:
-        session = replace(SESSION, principal=principal, client_host=host)
+        session = replace(SESSION, principal=principal, client_host=host, authorizer=AllowsAliceAtHome())
         answer = gone_through(api(RequestContext(12, "test", session), asking("t")))
         code = decoder(MetadataResponse, 12)(answer.parts[0], 0, len(answer.parts[0])).topics[0].error_code
         may_see = (principal, host) == ("User:alice", "10.0.0.1")

@@ -55,7 +55,7 @@ def test_only_a_request_with_a_transactional_id_is_authorized_on_that_id(
 ) -> None:
     ids: Any = SimpleNamespace(next_nowait=lambda: 7)
     nobody: Any = SimpleNamespace(ask=lambda request, respond: respond(TransactionAnswer(ErrorCode.NOT_COORDINATOR)))
-    response: Any = InitProducerId(ids, nobody, Denies(*denied))(
-        context(5), InitProducerIdRequest(transactional_id=transactional_id)
+    response: Any = InitProducerId(ids, nobody)(
+        context(5, Denies(*denied)), InitProducerIdRequest(transactional_id=transactional_id)
     )
     assert response.error_code == code

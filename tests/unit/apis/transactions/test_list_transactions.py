@@ -10,7 +10,6 @@ import trio
 from pykbroker.apis.transactions.list_transactions import ListTransactions
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, compiled
-from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.txn.requests import FoundTransactions
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.machines.call import Call
@@ -54,7 +53,7 @@ async def listed(api: ListTransactions, pattern: str) -> list[str]:
 
 async def test_ids_are_matched_in_a_thread_a_few_at_a_time() -> None:
     elsewhere = CountingOffLoop()
-    api = ListTransactions(KnownTransactions(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
+    api = ListTransactions(KnownTransactions(), lambda: 0, elsewhere)  # type: ignore[arg-type]
     assert await listed(api, HOSTILE) == []
     assert [name for share in elsewhere.shares for name in share] == IDS
     pattern = compiled(HOSTILE)
@@ -66,7 +65,7 @@ async def test_ids_are_matched_in_a_thread_a_few_at_a_time() -> None:
 
 async def test_concurrent_requests_alternate_in_matching_ids() -> None:
     elsewhere = CountingOffLoop()
-    api = ListTransactions(KnownTransactions(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
+    api = ListTransactions(KnownTransactions(), lambda: 0, elsewhere)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(listed, api, HOSTILE)
         nursery.start_soon(listed, api, "[ab]")
