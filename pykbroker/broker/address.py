@@ -31,7 +31,7 @@ class BoundListeners(msgspec.Struct, frozen=True):
 def bind(net: Net, settings: Settings) -> BoundListeners:
     """Bind the address of each listener. Raise StartError if one is in use or cannot be bound."""
     of_nodes = {listener.name for listener in settings.controller_listeners}
-    if len(settings.listeners) > 1:
+    if settings.has_broker_listener:
         of_nodes.add(settings.inter_broker_listener)
     clients = bind_listeners(net, settings.listeners, settings.config, of_nodes)
     try:

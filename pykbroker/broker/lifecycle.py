@@ -74,7 +74,7 @@ class Broker:
                 disk.unlock(LOCK)
             raise
         finally:
-            close(self._parts.bound)
+            self._parts.listeners.close()
             close(self._parts.controller_bound)
         with trio.CancelScope(shield=True):
             failure = await self._close()
@@ -187,6 +187,7 @@ class Broker:
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         parts = self._parts
+        await parts.listeners.follow(parts.current_config())
         limits = await limits_under(parts, parts.image())
         table = api_table(parts, limits.answer_bytes_max)
         refusal = None
@@ -196,8 +197,7 @@ class Broker:
             self._publisher.of_clients, self._publisher.of_brokers = (connections,), tuple(brokers.values())
             try:
                 if not stop.is_set():
-                    for name, bound in parts.bound.items():
-                        listen(bound, Listener(name, brokers.get(name, connections), parts.authorizer_of(name)))
+                    parts.listeners.serve(lambda name: brokers.get(name, connections), parts.authorizer_of)
             except StartError as error:
                 refusal = error
             else:
@@ -205,7 +205,7 @@ class Broker:
                 if not stop.is_set():
                     ready(self._serving([connections, *brokers.values()]))
                 await stop.wait()
-            close(parts.bound)
+            parts.listeners.close()
             for open_ones in (connections, *brokers.values()):
                 open_ones.close()
             clients.cancel_scope.cancel()
@@ -218,7 +218,7 @@ class Broker:
         No limit on clients applies to them.
         """
         parts = self._parts
-        if len(parts.bound) == 1:
+        if not parts.settings.has_broker_listener:
             return {}
         connections = Connections(table, clients, parts.turns, limits.of_nodes())
         return {parts.settings.inter_broker_listener: connections}
@@ -242,7 +242,7 @@ class Broker:
 
     def _serving(self, connections: Sequence[Connections]) -> Serving:
         identity = self._parts.identity
-        listeners = {name: Address(bound.host, bound.port) for name, bound in self._parts.bound.items()}
+        listeners = {name: Address(bound.host, bound.port) for name, bound in self._parts.listeners.bound.items()}
         controllers = {name: Address(bound.host, bound.port) for name, bound in self._parts.controller_bound.items()}
         first = next(iter(listeners.values()))
         observed = connections if self._of_controllers is None else (*connections, self._of_controllers)

@@ -15,7 +15,8 @@ from pykbroker.server.limits import Limits, overrides
 async def limits_under(parts: Parts, image: MetadataImage) -> Limits:
     """Return the limits for clients as of this metadata image."""
     config = parts.current_config.under(image)
-    return Limits.of(config, await parts.hosts.addresses(overrides(config)), parts.bound)
+    names = [*parts.listeners.names(config), *parts.controller_bound]
+    return Limits.of(config, await parts.hosts.addresses(overrides(config)), names)
 
 
 class MetadataPublisher:
@@ -43,6 +44,7 @@ class MetadataPublisher:
                     connections.limit(limits)
                 for connections in self.of_brokers:
                     connections.limit(limits.of_nodes())
+                await self._parts.listeners.follow(self._parts.current_config.under(delta.image))
             self.reports.note(await self._parts.replicas.misplaced(delta))
             self._coordinate(delta)
 

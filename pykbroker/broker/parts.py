@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from pykbroker.broker.address import BoundListeners, all_advertised
+from pykbroker.broker.client_listeners import ClientListeners
 from pykbroker.broker.current_config import CurrentConfig
 from pykbroker.broker.directories import leave_untouched, open_directories
 from pykbroker.broker.directory_states import DirectoryStates
@@ -81,7 +82,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: Settings
     world: World
-    bound: Mapping[str, Bound]
+    listeners: ClientListeners
     controller_bound: Mapping[str, Bound]
     hosts: HostNames
     identity: BrokerIdentity
@@ -134,8 +135,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
         Only brokers may act for the cluster if they have a listener to themselves.
         """
-        is_shared = len(self.bound) == 1
-        return None if is_shared or listener == self.settings.inter_broker_listener else DenyClusterAction()
+        settings = self.settings
+        is_of_clients = settings.has_broker_listener and listener != settings.inter_broker_listener
+        return DenyClusterAction() if is_of_clients else None
 
     def connections_max(self) -> int:
         """Return how many connections the file descriptors allow that the open logs leave free."""
@@ -180,7 +182,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     return Parts(
         settings=settings,
         world=world,
-        bound=bound.clients,
+        listeners=ClientListeners(world.net, world.off_loop, settings, bound.clients),
         controller_bound=bound.controllers,
         hosts=hosts,
         identity=identity,

@@ -53,7 +53,7 @@ def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[Broker
     return BrokerStatistics(
         node_id,
         "" if registered is None else str(Address(registered.endpoints[0].host, registered.endpoints[0].port)),
-        server=merged([one.statistics() for one in connections], (*parts.bound, *parts.controller_bound)),
+        server=merged([one.statistics() for one in connections], (*parts.listeners.bound, *parts.controller_bound)),
         fetch_sessions=parts.fetch_sessions.statistics(),
         net=parts.world.net.statistics(),
         directories=tuple(directories),

@@ -44,6 +44,11 @@ class Settings(msgspec.Struct, frozen=True):
         )
 
     @property
+    def has_broker_listener(self) -> bool:
+        """Whether other brokers have a listener to themselves, `inter_broker_listener`."""
+        return len(self.listeners) > 1
+
+    @property
     def has_other_nodes(self) -> bool:
         """Whether nodes in other processes belong to the cluster, or may join it."""
         return bool(self.quorum or self.controller_listeners)

@@ -85,6 +85,13 @@ class Connections:
         self._accepted += 1
         return connection
 
+    def close_listener(self, name: str) -> int:
+        """Close the connections of one listener, which accepts no more of them, and return how many they were."""
+        found = [connection for connection in self._open if connection.session.listener == name]
+        for connection in found:
+            connection.end(ConnectionEnding.PEER)
+        return len(found)
+
     def close(self) -> None:
         for connection in list(self._open):
             connection.end(ConnectionEnding.PEER)

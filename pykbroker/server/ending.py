@@ -9,7 +9,7 @@ class ConnectionEnding(StrEnum):
     """The reason why a connection ended. The statistics count each reason."""
 
     PEER = "peer"
-    """The client closed the connection, or this broker stops."""
+    """The client closed the connection, or this broker stops or closes the listener."""
     BAD_REQUEST = "bad-request"
     """The received bytes are no request, or the request is for an API or version that is not served."""
     REFUSED_REQUEST = "refused-request"

@@ -56,17 +56,20 @@ class ConnectionQuotas:
     """The numbers of connections of all listeners, and their limits."""
 
     def __init__(self, limits: Limits, ticks: Callable[[], int]) -> None:
-        self._limits = limits
+        self._limits, self._ticks = limits, ticks
         self._broker = ConnectionCredit(limits.connections, ticks)
         self._listeners = {name: ConnectionCredit(own, ticks) for name, own in limits.listeners.items()}
         self._of_host: dict[str, int] = {}
 
     def limit(self, limits: Limits) -> None:
-        """Apply new limits for the same listeners."""
+        """Apply new limits. A new listener gets its own; one that is gone keeps its count until its clients are."""
         self._limits = limits
         self._broker.limit(limits.connections)
         for name, own in limits.listeners.items():
-            self._listeners[name].limit(own)
+            if name in self._listeners:
+                self._listeners[name].limit(own)
+            else:
+                self._listeners[name] = ConnectionCredit(own, self._ticks)
 
     def has_room(self, listener: str) -> bool:
         """Whether another peer may be accepted on this listener now."""

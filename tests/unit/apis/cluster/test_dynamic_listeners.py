@@ -1,0 +1,129 @@
+"""Listeners that are added to a running broker and removed from it, as IncrementalAlterConfigs allows (KIP-226)."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.core.address import Address
+from pykbroker.core.config.resource import ConfigResource
+from tests.unit.apis.conftest import Client, LocalBroker, fetch_request, serving
+from wire.error_codes import ErrorCode
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.messages.metadata import MetadataRequest
+
+HOST, OWN = "127.0.0.1", "PLAINTEXT://127.0.0.1:0"
+STATIC = {
+    "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,EXT:PLAINTEXT",
+    "advertised_listeners": "PLAINTEXT://localhost:1",  # of the other listeners none is advertised, so that they may go
+}
+
+
+async def altered(client: Client, configs: dict[str, str | None]) -> Any:
+    """Set configs of the broker, or unset those that are None."""
+    changes = [AlterableConfig(name, int(value is None), value) for name, value in configs.items()]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResource.BROKER, "1", changes)])
+    return (await client.call(request, 1)).responses[0]
+
+
+async def free_port() -> int:
+    """Return a port of this machine on which nobody listens."""
+    (listening,) = await trio.open_tcp_listeners(0, host=HOST)
+    port: int = listening.socket.getsockname()[1]
+    await listening.aclose()
+    return port
+
+
+async def connected(local_broker: LocalBroker, port: int) -> Client:
+    """Connect to a port of the broker as soon as it is open."""
+    while True:
+        try:
+            return await local_broker.connect_to(Address(HOST, port))
+        except OSError:
+            await trio.sleep(0.001)
+
+
+async def test_a_listener_is_added_with_its_limits_and_removed_with_its_connections(tmp_path: Path) -> None:
+    port = await free_port()
+    async with serving(tmp_path, topics=[("a", 1)], **STATIC) as local_broker:
+        client = await local_broker.connect()
+        added = {"listeners": f"{OWN},EXT://{HOST}:{port}", "listener.name.ext.max.connections": "2"}
+        assert (await altered(client, {**added})).error_code == 0
+        idle, fetching = await connected(local_broker, port), await connected(local_broker, port)
+        (broker,) = (await idle.call(MetadataRequest(topics=[]), 12)).brokers
+        assert (broker.host, broker.port) == (HOST, port)
+        await fetching.send(fetch_request("a", 0, max_wait_ms=60_000), 12)
+        waiting = await local_broker.connect_to(Address(HOST, port))
+        await waiting.send(MetadataRequest(topics=[]), 12)
+
+        assert (await altered(client, {"listeners": None})).error_code == 0
+        assert await idle.closed()
+        assert await fetching.closed()
+        with pytest.raises(trio.BrokenResourceError):  # it was never accepted
+            await waiting.receive()
+        with pytest.raises(OSError, match="refused|connect"):
+            await local_broker.connect_to(Address(HOST, port))
+        await client.call(MetadataRequest(topics=[]), 12)
+
+        assert (await altered(client, {**added})).error_code == 0
+        again = [await connected(local_broker, port) for _ in range(2)]
+        for each in again:
+            await each.call(MetadataRequest(topics=[]), 12)
+
+
+async def test_a_listener_whose_port_is_in_use_stays_closed_and_leaves_the_others_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (busy,) = await trio.open_tcp_listeners(0, host=HOST)
+    taken, port = busy.socket.getsockname()[1], await free_port()
+    async with busy, serving(tmp_path, **STATIC) as local_broker:
+        client = await local_broker.connect()
+        known = f"{STATIC['listener_security_protocol_map']},NEW:PLAINTEXT"
+        wanted = {
+            "listeners": f"{OWN},EXT://{HOST}:{taken},NEW://{HOST}:{port}",
+            "listener.security.protocol.map": known,
+        }
+        assert (await altered(client, {**wanted})).error_code == 0
+        await (await connected(local_broker, port)).call(MetadataRequest(topics=[]), 12)
+        assert f"listener EXT: it cannot be opened on {HOST}:{taken}: " in caplog.text
+        other = await free_port()
+        wanted["listeners"] = f"{OWN},EXT://{HOST}:{other},NEW://{HOST}:{taken}"
+        assert (await altered(client, {**wanted})).error_code == 0
+        await (await connected(local_broker, other)).call(MetadataRequest(topics=[]), 12)
+        await (await connected(local_broker, port)).call(MetadataRequest(topics=[]), 12)
+        assert f"listener NEW: it is open and stays on {HOST}:{port}, not on {HOST}:{taken}" in caplog.text
+
+
+async def test_a_broker_starts_with_the_listeners_that_were_added(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    port = await free_port()
+    for start in range(3):
+        async with serving(tmp_path, **STATIC) as local_broker:
+            assert set(local_broker.serving.listeners) == ({"PLAINTEXT", "EXT"} if start == 1 else {"PLAINTEXT"})
+            client = await local_broker.connect()
+            if start == 1:
+                (broker,) = (await (await connected(local_broker, port)).call(MetadataRequest(topics=[]), 12)).brokers
+                assert (broker.host, broker.port) == (HOST, port)
+            wanted = {0: f"{OWN},EXT://{HOST}:{port}", 1: None}
+            if start in wanted:
+                assert (await altered(client, {"listeners": wanted[start]})).error_code == 0
+
+
+async def test_a_listener_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path, **STATIC) as local_broker:
+        client = await local_broker.connect()
+        result = await altered(client, {"listeners": f"{OWN},NOPE://{HOST}:1"})
+        assert result.error_code == ErrorCode.INVALID_REQUEST
+        assert result.error_message.endswith("No security protocol defined for listener NOPE")
+        (broker,) = (await client.call(MetadataRequest(topics=[]), 12)).brokers
+        assert broker.node_id == 1
