@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.config.broker_change import check_is_this
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import ALTER_CONFIGS, require_for_config
 from pykbroker.quorum.active_controller import ActiveController
+from pykbroker.quorum.own_configs import OwnConfigs
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -28,15 +28,14 @@ from wire.messages.alter_configs import (
 class AlterConfigs(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each resource and passes the request to the controller.
 
-    A listener of clients accepts the configs of no other broker. A listener of controllers does (`accepts_others`),
-    since the other broker has accepted them. The results are in the order of the request.
+    A listener of clients accepts the configs of this broker alone, which it checks (`own`). A listener of controllers
+    accepts those of any broker, since that has checked them. The results are in the order of the request.
     """
 
     key: ClassVar = ApiKey.ALTER_CONFIGS
     versions: ClassVar[str] = "0-2"
-    node_id: int
     controller: ActiveController
-    accepts_others: bool = False
+    own: OwnConfigs | None = None
 
     def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Later:
         # the next request sees the change
@@ -47,8 +46,8 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
         for resource in resources:
             try:
                 require_for_config(context, ALTER_CONFIGS, named(resource))
-                if not self.accepts_others:
-                    check_is_this(named(resource), self.node_id)
+                if self.own is not None:
+                    self.own.check(resource)
                 allowed.append(resource)
             except ApiError as error:
                 answers[named(resource)] = failed(resource, error.code, error.message)

@@ -13,12 +13,12 @@ from typing import ClassVar
 import msgspec
 import trio
 
-from pykbroker.core.config.broker_change import check_is_this
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import INCREMENTAL_ALTER_CONFIGS, require_for_config
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.active_controller import ActiveController
+from pykbroker.quorum.own_configs import OwnConfigs
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from pykbroker.server.log_levels import alter_levels
 from pykbroker.world.portions import AT_ONCE_MAX
@@ -35,15 +35,15 @@ from wire.messages.incremental_alter_configs import (
 class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each resource, sets log levels, and passes all other changes to the controller.
 
-    A listener of clients accepts the configs of no other broker. A listener of controllers does (`accepts_others`),
-    since the other broker has accepted them. The results are in the order of the request.
+    A listener of clients accepts the configs of this broker alone, which it checks (`own`). A listener of controllers
+    accepts those of any broker, since that has checked them. The results are in the order of the request.
     """
 
     key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
     versions: ClassVar[str] = "0-1"
     node_id: int
     controller: ActiveController
-    accepts_others: bool = False
+    own: OwnConfigs | None = None
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
         # the next request sees the change
@@ -57,8 +57,8 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
                 await trio.lowlevel.checkpoint()
             try:
                 require_for_config(context, INCREMENTAL_ALTER_CONFIGS, named(resource))
-                if not self.accepts_others:
-                    check_is_this(named(resource), self.node_id)
+                if self.own is not None:
+                    self.own.check(resource)
                 if resource.resource_type == ConfigResource.BROKER_LOGGER and times[named(resource)] == 1:
                     alter_levels(resource, self.node_id, validate_only=request.validate_only)
                     answers[named(resource)] = answered(resource, ErrorCode.NONE)

@@ -12,6 +12,7 @@ from pykbroker.apis.configs.list_config_resources import ListConfigResources
 from pykbroker.apis.configs.push_telemetry import PushTelemetry
 from pykbroker.broker.parts import Parts
 from pykbroker.core.telemetry.clients import TelemetryClients
+from pykbroker.quorum.own_configs import OwnConfigs
 from pykbroker.server.handler import Handler
 
 
@@ -22,10 +23,11 @@ def config_handlers(parts: Parts, answer_bytes_max: int, *, of_controllers: bool
     """
     controller, image, node_id = parts.controller, parts.image, parts.identity.node_id
     clients, ticks_ns, bytes_max = TelemetryClients(), parts.world.ticks_ns, parts.settings.config.telemetry_max_bytes
+    own = None if of_controllers else OwnConfigs(node_id, parts.live_config, image)
     return [
         DescribeConfigs(node_id, parts.live_config, image, answer_bytes_max),
-        AlterConfigs(node_id, controller, of_controllers),
-        IncrementalAlterConfigs(node_id, controller, of_controllers),
+        AlterConfigs(controller, own),
+        IncrementalAlterConfigs(node_id, controller, own),
         ListConfigResources(image),
         DescribeClientQuotas(image),
         AlterClientQuotas(controller),

@@ -9,9 +9,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TypeVar
 
 from pykbroker.core.config.check import TABLES
 from pykbroker.core.config.resource import ConfigResource
@@ -39,7 +38,7 @@ VALUE_BYTES_MAX = 32_767
 LISTS = (ConfigResource.TOPIC, ConfigResource.BROKER)
 """Resource types with list configs that APPEND and SUBTRACT can change."""
 
-R = TypeVar("R", whole.AlterConfigsResource, incremental.AlterConfigsResource)
+AlteredResource = whole.AlterConfigsResource | incremental.AlterConfigsResource
 
 
 class AlterConfigOp(IntEnum):
@@ -53,7 +52,7 @@ class AlterConfigOp(IntEnum):
 
 def alter_configs(context: ControllerContext, request: AlterConfigsRequest) -> Deciding:
     """Return the metadata records and the response of AlterConfigs. Each resource gets exactly the given configs."""
-    records, results = yield from _alter(context, request.resources, _replaced)
+    records, results = yield from _alter(context, request.resources)
     responses = [whole.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
 
@@ -63,7 +62,7 @@ def incremental_alter_configs(context: ControllerContext, request: IncrementalAl
 
     Configs that the request does not name stay unchanged.
     """
-    records, results = yield from _alter(context, request.resources, _increments)
+    records, results = yield from _alter(context, request.resources)
     responses = [incremental.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
 
@@ -72,8 +71,18 @@ AlterConfigResult = tuple[ErrorCode, str | None, int, str]
 """The result of one resource, with the fields of both responses."""
 
 
+def changes_of(old: Mapping[str, str], resource: AlteredResource) -> Changes:
+    """Return the changes of a resource with the configs `old`. Raise ApiError if they are no changes."""
+    return _replaced(old, resource) if isinstance(resource, whole.AlterConfigsResource) else _increments(old, resource)
+
+
+def altered(old: Mapping[str, str], changes: Changes) -> dict[str, str]:
+    """Return the configs after the changes."""
+    return {name: value for name, value in {**old, **changes}.items() if value is not None}
+
+
 def _alter(
-    context: ControllerContext, resources: list[R], change: Callable[[Mapping[str, str], R], Changes]
+    context: ControllerContext, resources: Sequence[AlteredResource]
 ) -> Steps[tuple[list[Record], list[AlterConfigResult]]]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[Record] = []
@@ -83,7 +92,7 @@ def _alter(
         try:
             if times[key] > 1:
                 raise bad_request("Each resource must appear at most once.")
-            records += _change(context, resource, change)
+            records += _change(context, resource)
             results.append((ErrorCode.NONE, None, *key))
         except ApiError as error:
             results.append((error.code, error.message, *key))
@@ -91,7 +100,7 @@ def _alter(
     return records + _clearings(context, records), results
 
 
-def _change(context: ControllerContext, resource: R, change: Callable[[Mapping[str, str], R], Changes]) -> list[Record]:
+def _change(context: ControllerContext, resource: AlteredResource) -> list[Record]:
     """Return the records that change one resource. Raise ApiError if it cannot be changed."""
     key: tuple[int, str] = (resource.resource_type, resource.resource_name)
     if len({config.name for config in resource.configs}) < len(resource.configs):
@@ -99,10 +108,8 @@ def _change(context: ControllerContext, resource: R, change: Callable[[Mapping[s
     if key[0] not in TABLES:
         raise bad_request(f"Unknown resource type {key[0]}")
     old = context.draft.config(key)
-    changes = change(old, resource)
-    context.configs.check(
-        key, {name: value for name, value in {**old, **changes}.items() if value is not None}, context.dynamic
-    )
+    changes = changes_of(old, resource)
+    context.configs.check(key, altered(old, changes), context.dynamic)
     _check_min_isr(context, key, changes)
     _check_exists(context, key)
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ import trio
 
 from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.live_config import LiveConfig
+from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation
+from pykbroker.quorum.own_configs import OwnConfigs
 from pykbroker.server.log_levels import TRACE
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
@@ -171,7 +176,8 @@ class Answers:
 
 
 CONTROLLER: Any = Answers()
-HANDLERS = [(AlterConfigs(1, CONTROLLER), replacing), (IncrementalAlterConfigs(1, CONTROLLER), changing)]
+OWN = OwnConfigs(1, LiveConfig(BrokerConfig.from_mapping({})), MetadataImage)
+HANDLERS = [(AlterConfigs(CONTROLLER, OWN), replacing), (IncrementalAlterConfigs(1, CONTROLLER, OWN), changing)]
 
 
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
@@ -200,12 +206,15 @@ def test_each_resource_is_authorized_separately(handler: Any, request_of: Reques
     ]
 
 
-@pytest.mark.parametrize("handler_of", [AlterConfigs, IncrementalAlterConfigs])
-def test_configs_of_another_broker_are_accepted_on_listeners_of_controllers_only(handler_of: Any) -> None:
-    request_of = replacing if handler_of is AlterConfigs else changing
+@pytest.mark.parametrize(
+    ("handler_of", "request_of"), [(AlterConfigs, replacing), (partial(IncrementalAlterConfigs, 1), changing)]
+)
+def test_configs_of_another_broker_are_accepted_on_listeners_of_controllers_only(
+    handler_of: Any, request_of: Request
+) -> None:
     refusal = ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1, but received 2"
-    for accepts_others, expected in ((False, refusal), (True, (ErrorCode.NONE, None))):
-        held = handler_of(1, CONTROLLER, accepts_others)(
+    for own, expected in ((OWN, refusal), (None, (ErrorCode.NONE, None))):
+        held = handler_of(CONTROLLER, own)(
             context(1), request_of((BROKER, "1", {}), (BROKER, "2", {}), (BROKER, "", {}))
         )
 
