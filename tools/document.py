@@ -6,7 +6,6 @@ all parts again. `tests/unit/arch/test_docs.py` fails if a page differs from the
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,7 +25,8 @@ from tools.tested_with import rows
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-API = re.compile(r"(\w+) \((\d+)\), v([\d-]+): (.*?)(?:\n\n|\Z)", re.DOTALL)
+API = re.compile(r'^(?:"""|    # )(\w+) \((\d+)\), v([\d-]+): (.*?)(?:"""|\n\n|\n    [#A])', re.DOTALL | re.MULTILINE)
+"""The name, key, versions and first sentence of an API: its file's docstring, or the comment of its row in a table."""
 
 
 def table(*rows: Iterable[str]) -> str:
@@ -38,11 +38,11 @@ def table(*rows: Iterable[str]) -> str:
 
 def apis() -> str:
     """Return the name, versions and first sentence of each served API, in the order of their keys."""
-    found = []
-    for path in (ROOT / "pykbroker" / "apis").rglob("[!_]*.py"):
-        opening = API.match(ast.get_docstring(ast.parse(path.read_text())) or "")
-        if opening:
-            found.append((int(opening[2]), opening[1], opening[3], " ".join(opening[4].split())))
+    found = [
+        (int(opening[2]), opening[1], opening[3], " ".join(opening[4].split()))
+        for path in (ROOT / "pykbroker" / "apis").rglob("[!_]*.py")
+        for opening in API.finditer(path.read_text())
+    ]
     return table(
         ("key", "API", "versions", "what it does"),
         *((str(key), name, versions, does) for key, name, versions, does in sorted(found)),

@@ -43,6 +43,10 @@ NAMELESS_ALONE = {"base", "common"}
 SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
 API_DEPTH = 4  # of a path such as pykbroker/apis/records/list_offsets.py
+API_OPENING = r"(\w+) \((\d+)\), v([\d-]+)[: ]"
+API_ROW = re.compile(
+    rf'(?:^    # {API_OPENING}.*\n(?:    # .*\n)*)?^    ApiKey\.(\w+): ControllerApi\("([\d-]+)"', re.MULTILINE
+)
 
 Faults = Iterator[tuple[int, str]]
 
@@ -154,13 +158,19 @@ def no_theory(source: Source) -> Faults:
 def misdescribed_api(source: Source) -> Faults:
     """Find API files whose docstring, name and handler disagree. The docstring begins `Name (key), v1-11: ...`.
 
-    If the API is a package, its API file has the name of the package, and the other files are its steps.
+    If the API is a package, its API file has the name of the package, and the other files are its steps. A table of
+    APIs has a comment with the same beginning above each row.
     """
     path = Path(source.path)
     is_step = len(path.parts) > API_DEPTH and path.stem != path.parent.name
     if not source.within("pykbroker/apis/") or path.name == "__init__.py" or is_step:
         return
-    opening = re.match(r"(\w+) \((\d+)\), v([\d-]+)[: ]", ast.get_docstring(source.tree) or "")
+    if rows := API_ROW.findall(source.text):
+        for name, key, versions, row, handled in rows:
+            if (name.upper(), key, versions) != (row.replace("_", ""), str(ApiKey[row].value), handled):
+                yield 1, f"the comment above {row} must begin with `Name (key), v{handled}: what it does`"
+        return
+    opening = re.match(API_OPENING, ast.get_docstring(source.tree) or "")
     if opening is None:
         yield 1, "the docstring of an API file must begin with `Name (key), v1-11: what it does`"
         return

@@ -1,6 +1,7 @@
-"""The handlers of the Kafka APIs: one file for each API, one folder for each family.
+"""The handlers of the Kafka APIs: one file for each API, one folder for each family, and one table.
 
 An API that takes several steps is a package. Its API file has the name of the package, and its other files are steps.
+The table has the APIs whose requests are only passed to the controller (`controller_apis`).
 A handler is a frozen class with the API's key, its versions and its dependencies. The docstring of its file names the
 API with its key and versions, then what each version added ("v2 flexible").
 

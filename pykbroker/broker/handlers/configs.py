@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pykbroker.apis.configs.alter_client_quotas import AlterClientQuotas
 from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.describe_client_quotas import DescribeClientQuotas
 from pykbroker.apis.configs.describe_configs import DescribeConfigs
@@ -10,10 +9,12 @@ from pykbroker.apis.configs.get_telemetry_subscriptions import GetTelemetrySubsc
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.apis.configs.list_config_resources import ListConfigResources
 from pykbroker.apis.configs.push_telemetry import PushTelemetry
+from pykbroker.apis.controller_apis import ControllerHandler
 from pykbroker.broker.parts import Parts
 from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.quorum.own_configs import OwnConfigs
 from pykbroker.server.handler import Handler
+from wire.api import ApiKey
 
 
 def config_handlers(parts: Parts, answer_bytes_max: int, *, of_controllers: bool = False) -> list[Handler]:
@@ -30,7 +31,7 @@ def config_handlers(parts: Parts, answer_bytes_max: int, *, of_controllers: bool
         IncrementalAlterConfigs(node_id, controller, own),
         ListConfigResources(image),
         DescribeClientQuotas(image),
-        AlterClientQuotas(controller),
+        ControllerHandler(ApiKey.ALTER_CLIENT_QUOTAS, controller),
         GetTelemetrySubscriptions(clients, image, parts.world.rng, ticks_ns, bytes_max),
         PushTelemetry(clients, image, ticks_ns, bytes_max),
     ]

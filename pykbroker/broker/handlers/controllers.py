@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pykbroker.apis.brokers.allocate_producer_ids import AllocateProducerIds
-from pykbroker.apis.brokers.alter_partition import AlterPartition
-from pykbroker.apis.brokers.assign_replicas_to_dirs import AssignReplicasToDirs
 from pykbroker.apis.brokers.broker_heartbeat import BrokerHeartbeat
 from pykbroker.apis.brokers.broker_registration import BrokerRegistration
-from pykbroker.apis.brokers.controller_registration import ControllerRegistration
 from pykbroker.apis.brokers.envelope import Envelope
 from pykbroker.apis.cluster.api_versions import ApiVersions
 from pykbroker.apis.cluster.describe_cluster import CONTROLLERS, DescribeCluster
+from pykbroker.apis.controller_apis import CONTROLLER_APIS, ControllerHandler
 from pykbroker.apis.raft.fetch import MetadataLogFetch
 from pykbroker.apis.raft.fetch_snapshot import FetchSnapshot
 from pykbroker.broker.handlers.deferred import CLUSTER, CONFIGS, SECURITY
@@ -58,14 +55,11 @@ def controller_table(parts: Parts, controller: Controller, links: HeartbeatLinks
 
 
 def broker_handlers(controller: Controller, links: HeartbeatLinks) -> list[Handler]:
-    """Return the handlers of `apis.brokers` except Envelope."""
+    """Return the handlers of the requests that brokers send to the controller, except Envelope."""
     return [
         BrokerRegistration(controller, controller.applied),
         BrokerHeartbeat(controller, links),
-        ControllerRegistration(controller),
-        AllocateProducerIds(controller),
-        AssignReplicasToDirs(controller),
-        AlterPartition(controller),
+        *(ControllerHandler(key, controller) for key, row in CONTROLLER_APIS.items() if row.of_brokers),
     ]
 
 

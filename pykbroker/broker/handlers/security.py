@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.apis.security.alter_user_scram_credentials import AlterUserScramCredentials
+from pykbroker.apis.controller_apis import ControllerHandler
 from pykbroker.apis.security.create_acls import CreateAcls
 from pykbroker.apis.security.create_delegation_token import CreateDelegationToken
 from pykbroker.apis.security.delete_acls import DeleteAcls
@@ -16,6 +16,7 @@ from pykbroker.apis.security.sasl_handshake import SaslHandshake
 from pykbroker.broker.parts import Parts
 from pykbroker.server.handler import Handler
 from pykbroker.server.strangers import Strangers
+from wire.api import ApiKey
 
 
 def security_handlers(parts: Parts) -> list[Handler]:
@@ -31,5 +32,5 @@ def security_handlers(parts: Parts) -> list[Handler]:
         ExpireDelegationToken(),
         DescribeDelegationToken(),
         DescribeUserScramCredentials(parts.image),
-        AlterUserScramCredentials(parts.controller),
+        ControllerHandler(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, parts.controller),
     ]

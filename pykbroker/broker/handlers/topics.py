@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pykbroker.apis.topics.alter_partition_reassignments import AlterPartitionReassignments
+from pykbroker.apis.controller_apis import ControllerHandler
 from pykbroker.apis.topics.create_partitions import CreatePartitions
 from pykbroker.apis.topics.create_topics import CreateTopics
 from pykbroker.apis.topics.delete_topics import DeleteTopics
 from pykbroker.apis.topics.describe_topic_partitions import DescribeTopicPartitions
-from pykbroker.apis.topics.elect_leaders import ElectLeaders
 from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.apis.topics.metadata import Metadata
 from pykbroker.broker.parts import Parts
 from pykbroker.server.answers import Answers
 from pykbroker.server.handler import Handler
+from wire.api import ApiKey
 
 
 def topic_handlers(parts: Parts) -> list[Handler]:
@@ -39,7 +39,7 @@ def topic_handlers(parts: Parts) -> list[Handler]:
         CreateTopics(controller),
         DeleteTopics(controller, image, config.delete_topic_enable),
         CreatePartitions(controller),
-        ElectLeaders(controller),
-        AlterPartitionReassignments(controller),
+        ControllerHandler(ApiKey.ELECT_LEADERS, controller),
+        ControllerHandler(ApiKey.ALTER_PARTITION_REASSIGNMENTS, controller),
         ListPartitionReassignments(image),
     ]

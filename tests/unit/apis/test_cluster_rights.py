@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pykbroker import apis
 from pykbroker.apis.cluster.describe_cluster import DescribeCluster
+from pykbroker.apis.controller_apis import CONTROLLER_APIS, ControllerHandler
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import SUPPORTED, Operation, ResourceType
 from pykbroker.core.security.rights import ADD_PARTITIONS_TO_TXN_BROKER, FETCH_METADATA_LOG, RIGHTS, Denial
@@ -39,15 +40,18 @@ Kafka sends it in some responses and null in others; clients show the same text 
 """
 
 
-def handlers() -> dict[ApiKey, type[Handler]]:
-    """Return the handler class of each API."""
+def handlers() -> dict[ApiKey, Handler]:
+    """Return the handler of each API, without its dependencies."""
     modules = [import_module(module.name) for module in pkgutil.walk_packages(apis.__path__, f"{apis.__name__}.")]
-    return {
-        kind.key: kind
+    kinds: list[Any] = [
+        kind
         for module in modules
         for _, kind in inspect.getmembers(module, inspect.isclass)
-        if issubclass(kind, Handler) and kind.__module__ == module.__name__
-    }
+        if issubclass(kind, Handler) and kind.__module__ == module.__name__ and kind is not ControllerHandler
+    ]
+    nothing: Any = None
+    of_files = [kind(*[nothing] * len(inspect.signature(kind).parameters)) for kind in kinds]
+    return {one.key: one for one in (*of_files, *(ControllerHandler(key, nothing) for key in CONTROLLER_APIS))}
 
 
 HANDLERS = handlers()
@@ -82,13 +86,6 @@ def kafka_refusals() -> dict[tuple[ApiKey, int], bytes]:
     return {(ApiKey[name], int(version)): bytes.fromhex(body) for name, version, body in lines}
 
 
-def unconnected(key: ApiKey) -> Handler:
-    """Return the handler of an API without its dependencies; any call but `refuse` fails."""
-    kind: Any = HANDLERS[key]
-    handler: Handler = kind(*[None] * len(inspect.signature(kind).parameters))
-    return handler
-
-
 def answered(handler: Handler, authorizer: Authorizer, request: Request[Any], version: int) -> Response:
     """Return the response that a connection sends for the request."""
     rig = Rig(NoTasks(), handler, session=replace(SESSION, authorizer=authorizer))
@@ -113,7 +110,7 @@ def test_a_client_without_the_right_gets_kafkas_response(key: ApiKey, version: i
     head = b"\0\0\0\1" + b"\0" * response_header_version(key, version)
     theirs = decode_response(APIS[key].response, version, head + kafka_refusals()[key, version])[1]
     denied = Denies(*operations(key))
-    assert answered(unconnected(key), denied, REQUESTS[key], version) == without_default_message(theirs)
+    assert answered(HANDLERS[key], denied, REQUESTS[key], version) == without_default_message(theirs)
 
 
 def test_every_version_of_a_refused_request_was_recorded_from_kafka() -> None:
@@ -122,7 +119,7 @@ def test_every_version_of_a_refused_request_was_recorded_from_kafka() -> None:
 
 @pytest.mark.parametrize("key", [key for key in GUARDED if APIS[key].advertised is None], ids=lambda key: key.name)
 def test_a_node_without_the_right_to_act_for_the_cluster_is_refused_by_a_controller(key: ApiKey) -> None:
-    refused: Any = answered(unconnected(key), Denies(Operation.CLUSTER_ACTION), APIS[key].request(), last_version(key))
+    refused: Any = answered(HANDLERS[key], Denies(Operation.CLUSTER_ACTION), APIS[key].request(), last_version(key))
     assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 

@@ -45,8 +45,10 @@ def test_the_spark_connector_has_the_version_of_pyspark():
 
 def test_the_docs_list_the_apis_that_have_a_file():
     files = (ROOT / "pykbroker" / "apis").rglob("[!_]*.py")
-    openings = [re.match(r'"""(\w+) \((\d+)\), v([\d-]+)', path.read_text()) for path in files]
-    served = sorted((opening[2], opening[1], opening[3]) for opening in openings if opening)
+    opening = re.compile(r'^(?:"""|    # )(\w+) \((\d+)\), v([\d-]+)[: ]', re.MULTILINE)
+    served = sorted(
+        (key, name, versions) for path in files for name, key, versions in opening.findall(path.read_text())
+    )
     assert sorted(re.findall(r"^\| (\d+) \| (\w+) \| ([\d-]+) \|", page("apis"), re.MULTILINE)) == served
 
 

@@ -12,6 +12,7 @@ from tools.tidy import Source
 ROOT = Path(__file__).parents[3]
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * tidy.FUNCTION_LINES_MAX
 API = '"""ListOffsets (2), v1-11: offsets."""\nclass ListOffsets:\n    versions: ClassVar[str] = "1-11"\n'
+API_ROW = '    # ElectLeaders (43), v0-2: elect.\n    # v2 flexible\n    ApiKey.ELECT_LEADERS: ControllerApi("0-2"),\n'
 METRICS = "pykbroker/console/metrics.py"
 THEORY = '"""What a log is.\n\n1. It only grows.\nKnows no topic.\n"""\n'
 
@@ -33,6 +34,7 @@ FINE = [
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets.py", API),
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets/list_offsets.py", API),
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets/append.py", '"""Append a batch."""\n'),
+    (tidy.misdescribed_api, "pykbroker/apis/controller_apis.py", API_ROW),
     (tidy.sleeps, "tests/unit/x.py", "async def test(autojump_clock):\n    await trio.sleep(5)"),
     (tidy.sleeps, "tests/unit/x.py", "def wait():\n    while not ready():\n        time.sleep(0.01)"),
     (tidy.sleeps, "pykbroker/server/idle.py", "async def sweep():\n    await trio.sleep(5)"),
@@ -75,6 +77,9 @@ PLANTED = [
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets/list_offsets.py", API.replace("(2)", "(3)")),
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets.py", API.replace('"1-11"', '"1-10"')),
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets.py", '"""Offsets of partitions."""\n'),
+    (tidy.misdescribed_api, "pykbroker/apis/controller_apis.py", API_ROW.replace("v0-2", "v0-1")),
+    (tidy.misdescribed_api, "pykbroker/apis/controller_apis.py", API_ROW.replace("(43)", "(44)")),
+    (tidy.misdescribed_api, "pykbroker/apis/controller_apis.py", API_ROW.replace("# ElectLeaders", "# Elect leaders")),
     (tidy.sleeps, "tests/unit/x.py", "def test():\n    time.sleep(0.5)\n    assert ready()"),
     (tidy.sleeps, "tests/unit/x.py", "async def test():\n    with trio.fail_after(9):\n        await trio.sleep(1)"),
     (tidy.sleeps, "tests/unit/x.py", "while True:\n    def f():\n        pass\nsleep(3)"),

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from pykbroker.apis.topics.elect_leaders import ElectLeaders
+from pykbroker.apis.controller_apis import ControllerHandler
 from pykbroker.core.errors import ApiError
 from pykbroker.server.handler import Later
 from tests.unit.apis.calling import context, work_of
 from tests.unit.apis.conftest import Client, batch
+from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 
@@ -82,7 +83,7 @@ async def test_the_controllers_error_message_is_returned() -> None:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "elsewhere")
 
     controller: Any = Refuses()
-    held: Later = ElectLeaders(controller)(context(2), asking([("a", [0])]))
+    held: Later = ControllerHandler(ApiKey.ELECT_LEADERS, controller)(context(2), asking([("a", [0])]))
     response: Any = await work_of(held)
     assert response.replica_election_results[0].partition_result[0].error_message == "elsewhere"
 
