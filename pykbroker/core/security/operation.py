@@ -6,8 +6,9 @@ from enum import IntEnum
 
 
 class Operation(IntEnum):
-    """An operation on a resource."""
+    """An operation on a resource. Only an ACL has ALL."""
 
+    ALL = 2
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -18,6 +19,9 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class ResourceType(IntEnum):
@@ -27,6 +31,8 @@ class ResourceType(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 SUPPORTED = {

@@ -1,0 +1,136 @@
+"""The authorizer of ACLs: Kafka's StandardAuthorizer, with remembered decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.ip_address import java_text
+from pykbroker.core.security.acl.acl import Acl
+from pykbroker.core.security.acl.index import DEFAULT_ALLOW, DEFAULT_DENY, SUPER_USER, AclIndex, Rule
+from pykbroker.core.security.authorizer import UNNAMED, Purpose
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
+from wire.api import APIS
+from wire.error_codes import ErrorCode
+
+DECISIONS_MAX = 10_000
+"""The number of remembered decisions after which all are forgotten."""
+NAME_CHARS_MAX = 249
+"""The length of the longest name whose decisions are remembered: that of a topic. Ids of groups may have 32 KiB."""
+SOME_NAME = "hardcode"
+"""The name for which Kafka asks first when any resource of a type is enough."""
+
+Question = tuple[str, str, int, str | None]
+"""A principal, its address, a number for operation and resource type, and a name; None stands for any name."""
+
+
+class Audit(Protocol):
+    """The log of decisions."""
+
+    def wants_allowed(self) -> bool:
+        """Whether positive decisions are logged."""
+
+    def log(
+        self,
+        session: Session,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        rule: Rule,
+        purpose: Purpose,
+        count: int,
+    ) -> None:
+        """Log a decision. `count` is the number of times that the request names the resource."""
+
+
+class AclAuthorizer:
+    """An authorizer that decides by ACLs. It cannot decide for others than super users before the first `update`."""
+
+    def __init__(self, super_users: frozenset[str], audit: Audit, *, allows_without_acls: bool = False) -> None:
+        self._super_users, self._audit = super_users, audit
+        self._without_acls = DEFAULT_ALLOW if allows_without_acls else DEFAULT_DENY
+        self._index = AclIndex()
+        self._acls: Mapping[bytes, Acl] | None = None
+        self._decisions: dict[Question, Rule] = {}
+
+    def update(self, acls: Mapping[bytes, Acl]) -> None:
+        """Decide by these ACLs from now on. The mapping must not change."""
+        if acls is not self._acls:
+            self._acls = acls
+            self._index.update(acls)
+            self._decisions.clear()
+
+    def allows(
+        self,
+        session: Session,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        purpose: Purpose = UNNAMED,
+        count: int = 1,
+    ) -> bool:
+        """Whether the client of `session` may perform the operation on this resource."""
+        question = session.principal, session.client_host, operation << 4 | resource, name
+        rule = self._decisions.get(question) or self._decide(question, operation, resource)
+        if not rule.allows or self._audit.wants_allowed():
+            self._audit.log(session, operation, resource, name, rule, purpose, count)
+        return rule.allows
+
+    def allows_somewhere(
+        self, session: Session, operation: Operation, resource: ResourceType, purpose: Purpose = UNNAMED
+    ) -> bool:
+        """Whether the client of `session` may perform the operation on any resource of this type, existing or not."""
+        if self.allows(session, operation, resource, SOME_NAME, Purpose(purpose.api, refuses=False), 0):
+            return True
+        question = session.principal, session.client_host, operation << 4 | resource, None
+        return (self._decisions.get(question) or self._decide(question, operation, resource)).allows
+
+    def _decide(self, question: Question, operation: int, resource: int) -> Rule:
+        principal, host, _, name = question
+        if principal in self._super_users:
+            rule = SUPER_USER
+        elif self._acls is None:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The ACLs are not loaded yet.")
+        elif name is not None:
+            rule = self._index.rule(principal, java_text(host), operation, resource, name, self._without_acls)
+        else:
+            somewhere = self._index.allows_somewhere(principal, java_text(host), operation, resource)
+            rule = DEFAULT_ALLOW if somewhere else DEFAULT_DENY
+        if name is None or len(name) <= NAME_CHARS_MAX:
+            if len(self._decisions) >= DECISIONS_MAX:
+                self._decisions.clear()
+            self._decisions[question] = rule
+        return rule
+
+
+def is_requested(rule: Rule, purpose: Purpose) -> bool:
+    """Whether the client asked for the resource, so that the audit log has a denial at INFO and other rules at DEBUG.
+
+    All other decisions are logged at TRACE.
+    """
+    return purpose.grants if rule.allows else purpose.refuses
+
+
+def audit_text(
+    session: Session, operation: Operation, resource: ResourceType, name: str, rule: Rule, purpose: Purpose, count: int
+) -> str:
+    """Return the line of Kafka's audit log."""
+    request = "unknown" if purpose.api is None else APIS[purpose.api].name
+    return (
+        f"Principal = {session.principal} is {'Allowed' if rule.allows else 'Denied'} operation = {operation.name}"
+        f" from host = {java_text(session.client_host)} on resource = {RESOURCES[resource]}:LITERAL:{name}"
+        f" for request = {request} with resourceRefCount = {count} based on rule {rule}"
+    )
+
+
+RESOURCES = {
+    ResourceType.TOPIC: "Topic",
+    ResourceType.GROUP: "Group",
+    ResourceType.CLUSTER: "Cluster",
+    ResourceType.TRANSACTIONAL_ID: "TransactionalId",
+    ResourceType.DELEGATION_TOKEN: "DelegationToken",
+    ResourceType.USER: "User",
+}
+"""The names of resource types in Kafka's audit log."""

@@ -1,0 +1,173 @@
+"""An index of ACLs by resource and principal, and the rule that decides.
+
+The ACLs of a resource are those of its literal name, of the prefixes of its name, and of the literal name "*". They are
+looked up by the lengths that prefixes have, so that the number of ACLs does not matter. Order is that of Kafka's
+StandardAuthorizer, because its audit log names the ACL that decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from pykbroker.core.security.acl.acl import EVERYONE, WILDCARD, Acl, PatternType, PermissionType
+from pykbroker.core.security.operation import Operation
+
+IMPLYING: Mapping[int, frozenset[int]] = {
+    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+}
+"""The operations whose ALLOW also allows the key. Their DENY does not deny it."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """The outcome of a decision, and its reason: an ACL, or the name of a rule."""
+
+    allows: bool
+    reason: Acl | str
+
+    def __str__(self) -> str:
+        return self.reason if isinstance(self.reason, str) else f"MatchingAcl(acl={self.reason})"
+
+
+SUPER_USER = Rule(allows=True, reason="SuperUser")
+DEFAULT_ALLOW = Rule(allows=True, reason="DefaultAllow")
+DEFAULT_DENY = Rule(allows=False, reason="DefaultDeny")
+
+AclsByPrincipal = dict[str, list[Acl]]
+
+
+class Patterns:
+    """The ACLs of one resource type, by name and then by principal."""
+
+    def __init__(self) -> None:
+        self.literal: dict[str, AclsByPrincipal] = {}
+        self.prefixed: dict[str, AclsByPrincipal] = {}
+        self._prefix_counts: Counter[int] = Counter()
+        self._prefix_lengths: tuple[int, ...] = ()  # from the longest to the shortest
+
+    def _named(self, acl: Acl) -> dict[str, AclsByPrincipal]:
+        return self.prefixed if acl.pattern_type == PatternType.PREFIXED else self.literal
+
+    def add(self, acl: Acl) -> None:
+        named = self._named(acl)
+        if acl.resource_name not in named:
+            named[acl.resource_name] = {}
+            self._count_prefix(acl, 1)
+        named[acl.resource_name].setdefault(acl.principal, []).append(acl)
+
+    def remove(self, acl: Acl) -> None:
+        named = self._named(acl)
+        acls = named[acl.resource_name]
+        acls[acl.principal].remove(acl)
+        if not acls[acl.principal]:
+            del acls[acl.principal]
+        if not acls:
+            del named[acl.resource_name]
+            self._count_prefix(acl, -1)
+
+    def _count_prefix(self, acl: Acl, change: int) -> None:
+        if acl.pattern_type == PatternType.PREFIXED:
+            self._prefix_counts[len(acl.resource_name)] += change
+            self._prefix_lengths = tuple(sorted(+self._prefix_counts, reverse=True))
+
+    def of(self, name: str) -> Iterator[AclsByPrincipal]:
+        """Yield the ACLs of each pattern that a resource's name matches."""
+        if (acls := self.literal.get(name)) is not None:
+            yield acls
+        for length in self._prefix_lengths:
+            if length <= len(name) and (acls := self.prefixed.get(name[:length])) is not None:
+                yield acls
+        if (acls := self.literal.get(WILDCARD)) is not None:
+            yield acls
+
+
+class AclIndex:
+    """The ACLs by id, and the decisions that follow from them."""
+
+    def __init__(self) -> None:
+        self._acls: Mapping[bytes, Acl] = {}
+        self._types: dict[int, Patterns] = {}
+
+    def update(self, acls: Mapping[bytes, Acl]) -> None:
+        """Replace all ACLs. The work is proportional to the number of changes, and the mapping must not change."""
+        before, self._acls = self._acls, acls
+        for acl_id, acl in before.items():
+            if acls.get(acl_id) is not acl:
+                self._types[acl.resource_type].remove(acl)
+        for acl_id, acl in acls.items():
+            if before.get(acl_id) is not acl:
+                self._types.setdefault(acl.resource_type, Patterns()).add(acl)
+
+    def rule(
+        self, principal: str, host: str, operation: int, resource: int, name: str, without_acls: Rule = DEFAULT_DENY
+    ) -> Rule:
+        """Return the rule that decides: the first DENY that applies, else the last ALLOW, else DEFAULT_DENY.
+
+        `without_acls` decides about a resource that no ACL names, whatever the principals of ACLs are.
+        """
+        rule, found = None, False
+        for acls in self._patterns(resource).of(name):
+            found = True
+            for acl in applying(acls, principal, host, operation):
+                if acl.permission_type != PermissionType.ALLOW:
+                    return Rule(allows=False, reason=acl)
+                rule = acl
+        if rule is not None:
+            return Rule(allows=True, reason=rule)
+        return DEFAULT_DENY if found else without_acls
+
+    def allows_somewhere(self, principal: str, host: str, operation: int, resource: int) -> bool:
+        """Whether an ALLOW exists for some name that no DENY covers, as in `Authorizer.authorizeByResourceType`.
+
+        Differs from `rule`: the operation is the ACL's own or ALL, and an ALLOW of "*" outweighs a DENY of a name.
+        """
+        patterns = self._patterns(resource)
+        literal = {name: _somewhere(acls, principal, host, operation) for name, acls in patterns.literal.items()}
+        prefixed = {name: _somewhere(acls, principal, host, operation) for name, acls in patterns.prefixed.items()}
+        everywhere = literal.pop(WILDCARD, ())
+        if everywhere:
+            return all(permission == PermissionType.ALLOW for permission in everywhere)
+        denied = {name for name, permissions in prefixed.items() if PermissionType.DENY in permissions}
+        return any(
+            PermissionType.ALLOW in permissions
+            and not (named is literal and PermissionType.DENY in permissions)
+            and not any(name[:length] in denied for length in range(1, len(name) + 1))
+            for named in (literal, prefixed)
+            for name, permissions in named.items()
+        )
+
+    def _patterns(self, resource: int) -> Patterns:
+        return self._types.get(resource) or NO_PATTERNS
+
+
+NO_PATTERNS = Patterns()
+
+
+def applying(acls: AclsByPrincipal, principal: str, host: str, operation: int) -> list[Acl]:
+    """Return the ACLs that apply to an operation of a client, in Kafka's order."""
+    implying = IMPLYING.get(operation, ())
+    found = [
+        acl
+        for acl in _of_client(acls, principal, host)
+        if acl.operation in (operation, Operation.ALL)
+        or (acl.operation in implying and acl.permission_type == PermissionType.ALLOW)
+    ]
+    if len(found) > 1:
+        found.sort(key=lambda acl: (acl.operation, acl.principal, acl.host, acl.permission_type))
+    return found
+
+
+def _of_client(acls: AclsByPrincipal, principal: str, host: str) -> Iterable[Acl]:
+    own = acls.get(principal, ())
+    everyone = acls.get(EVERYONE, ()) if principal != EVERYONE else ()
+    return (acl for some in (own, everyone) for acl in some if acl.host in (WILDCARD, host))
+
+
+def _somewhere(acls: AclsByPrincipal, principal: str, host: str, operation: int) -> set[int]:
+    """Return the permission types of the ACLs whose own operation is this one, or ALL."""
+    return {
+        acl.permission_type for acl in _of_client(acls, principal, host) if acl.operation in (operation, Operation.ALL)
+    }
