@@ -7,12 +7,14 @@ changes between two images thus cost one copy, however many topics a request cre
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import cast
 
 from pykbroker.core.metadata.image import (
     EMPTY,
     TOPIC_RESOURCE,
+    AclsImage,
     BrokerImage,
     ClusterImage,
     ConfigResourceKey,
@@ -30,12 +32,15 @@ from pykbroker.core.metadata.image import (
 from pykbroker.core.metadata.partition_index import PartitionIndex
 from pykbroker.core.metadata.shared_table import SharedTable
 from pykbroker.core.names import collision_key
+from pykbroker.core.security.acl.acl import acl_of
+from wire.stored.metadata_security import AccessControlEntryRecord
 
 
 class ImageDraft:
     """The tables of a `MetadataImage`, and the changes to them since the last image.
 
-    With an `index`, which only the controller needs, the draft has the partitions of each broker.
+    With an `index`, which only the controller needs, the draft has the partitions of each broker, and the number of
+    ids of each ACL.
     """
 
     def __init__(self, image: MetadataImage = EMPTY, index: PartitionIndex | None = None) -> None:
@@ -47,6 +52,8 @@ class ImageDraft:
         self.configs = SharedTable(image.configs.resources)
         self.features = SharedTable(image.features.levels)
         self.next_producer_id = image.producer_ids.next_producer_id
+        self.acls = SharedTable(image.acls.by_id)
+        self.acl_counts = Counter(map(acl_of, self.acls.values()) if index is not None else ())
         self.records = SharedTable(image.records.by_key)
         self.unknown = list(image.records.unknown)
         self.offset = self.first_offset = image.offset  # of the record that is being applied
@@ -144,6 +151,22 @@ class ImageDraft:
         del self.brokers.rows()[broker_id]
         self._brokers_changed.add(broker_id)
 
+    def put_acl(self, record: AccessControlEntryRecord) -> None:
+        """Add an ACL, or replace that of its id."""
+        self.remove_acl(record.id)
+        self.acls.rows()[record.id] = record
+        if self._index is not None:
+            self.acl_counts[acl_of(record)] += 1
+
+    def remove_acl(self, acl_id: bytes) -> None:
+        """Remove the ACL if it exists."""
+        if acl_id in self.acls:
+            acl = acl_of(self.acls.rows().pop(acl_id))
+            if self._index is not None:
+                self.acl_counts[acl] -= 1
+                if not self.acl_counts[acl]:
+                    del self.acl_counts[acl]
+
     def freeze(self, offset: int, epoch: int, time_ms: int) -> Delta:
         """Return the image up to `offset`, and the changes since the last image. Both images share unchanged tables."""
         last = self._frozen
@@ -157,6 +180,7 @@ class ImageDraft:
             topics=TopicsImage(self.names.share(), self.topics.share()) if topics else last.topics,
             configs=ConfigsImage(self.configs.share()) if self.configs.changed else last.configs,
             producer_ids=ProducerIdsImage(self.next_producer_id),
+            acls=AclsImage(self.acls.share()) if self.acls.changed else last.acls,
             records=RecordsImage(self.records.share(), self._all_unknown()),
         )
         delta = Delta(

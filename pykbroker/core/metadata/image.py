@@ -14,6 +14,7 @@ import msgspec
 from pykbroker.core.config.live_config import Dynamic
 from pykbroker.core.ids import LOST, MIGRATING, UNASSIGNED
 from wire.stored.framing import FramedRecord
+from wire.stored.metadata_security import AccessControlEntryRecord
 
 R = TypeVar("R", bound=FramedRecord)
 
@@ -208,6 +209,12 @@ class ProducerIdsImage(msgspec.Struct, frozen=True, gc=False):
     next_producer_id: int = 0
 
 
+class AclsImage(msgspec.Struct, frozen=True):
+    """The ACLs by id, as records, which keep the tagged fields of later versions."""
+
+    by_id: Mapping[bytes, AccessControlEntryRecord] = {}
+
+
 class RecordsImage(msgspec.Struct, frozen=True):
     """Records that the controller stores without using them: the last record of each key, and unknown records."""
 
@@ -215,7 +222,7 @@ class RecordsImage(msgspec.Struct, frozen=True):
     unknown: tuple[bytes, ...] = ()
 
     def of(self, cls: type[R]) -> list[R]:
-        """Return the records of one class, such as ACLs, quotas, credentials or tokens."""
+        """Return the records of one class, such as quotas, credentials or tokens."""
         return [record for record in self.by_key.values() if isinstance(record, cls)]
 
 
@@ -233,6 +240,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
     topics: TopicsImage = TopicsImage()
     configs: ConfigsImage = ConfigsImage()
     producer_ids: ProducerIdsImage = ProducerIdsImage()
+    acls: AclsImage = AclsImage()
     records: RecordsImage = RecordsImage()
 
 

@@ -27,8 +27,10 @@ from pykbroker.core.metadata.context import (
     excessive,
 )
 from pykbroker.core.metadata.controller_tasks import ControllerTasks
+from pykbroker.core.metadata.create_acls import create_acls
 from pykbroker.core.metadata.create_partitions import create_partitions
 from pykbroker.core.metadata.create_topics import create_topics
+from pykbroker.core.metadata.delete_acls import delete_acls
 from pykbroker.core.metadata.delete_topics import delete_topics
 from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.elect_leaders import elect_leaders
@@ -59,8 +61,10 @@ from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest
+from wire.messages.create_acls import CreateAclsRequest
 from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.create_topics import CreateTopicsRequest
+from wire.messages.delete_acls import DeleteAclsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.elect_leaders import ElectLeadersRequest
 from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -84,6 +88,8 @@ DECIDE: dict[type, Callable[[ControllerContext, Any], MetadataDecision | Decidin
     AlterClientQuotasRequest: alter_client_quotas,
     UpdateFeaturesRequest: update_features,
     AlterUserScramCredentialsRequest: alter_user_scram_credentials,
+    CreateAclsRequest: create_acls,
+    DeleteAclsRequest: delete_acls,
 }
 """The functions for requests that are refused as a whole if they would write more than `RECORDS_MAX` records."""
 

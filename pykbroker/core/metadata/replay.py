@@ -24,6 +24,7 @@ from wire.stored.metadata_brokers import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+from wire.stored.metadata_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from wire.stored.metadata_settings import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
 from wire.stored.metadata_topics import (
     ClearElrRecord,
@@ -143,6 +144,14 @@ def _producer_ids(draft: ImageDraft, record: ProducerIdsRecord) -> None:
     draft.next_producer_id = record.next_producer_id
 
 
+def _acl(draft: ImageDraft, record: AccessControlEntryRecord) -> None:
+    draft.put_acl(record)
+
+
+def _remove_acl(draft: ImageDraft, record: RemoveAccessControlEntryRecord) -> None:
+    draft.remove_acl(record.id)
+
+
 def _register_broker(draft: ImageDraft, record: RegisterBrokerRecord) -> None:
     draft.registered_at[record.broker_id] = draft.offset
     draft.put_broker(
@@ -244,6 +253,8 @@ REPLAY: dict[type, Callable[[ImageDraft, Any], None]] = {
     ConfigRecord: _config,
     FeatureLevelRecord: _feature_level,
     ProducerIdsRecord: _producer_ids,
+    AccessControlEntryRecord: _acl,
+    RemoveAccessControlEntryRecord: _remove_acl,
     RegisterBrokerRecord: _register_broker,
     RegisterControllerRecord: _register_controller,
     UnregisterBrokerRecord: _unregister_broker,

@@ -33,7 +33,7 @@ from wire.stored.metadata_brokers import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
-from wire.stored.metadata_security import AccessControlEntryRecord, DelegationTokenRecord, UserScramCredentialRecord
+from wire.stored.metadata_security import DelegationTokenRecord, UserScramCredentialRecord
 from wire.stored.metadata_settings import (
     ClientQuotaRecord,
     ConfigRecord,
@@ -44,12 +44,7 @@ from wire.stored.metadata_settings import (
 from wire.stored.metadata_topics import PartitionRecord, TopicRecord
 
 BEFORE_PRODUCER_IDS = (ClientQuotaRecord,)
-AFTER_PRODUCER_IDS = (
-    AccessControlEntryRecord,
-    UserScramCredentialRecord,
-    DelegationTokenRecord,
-    ZkMigrationStateRecord,
-)
+AFTER_ACLS = (UserScramCredentialRecord, DelegationTokenRecord, ZkMigrationStateRecord)
 
 
 def image_of(records: Iterable[Record], offset: int, epoch: int, time_ms: int) -> MetadataImage:
@@ -78,7 +73,9 @@ def snapshot_records(image: MetadataImage) -> Iterator[Record]:
     yield from _standing(image, BEFORE_PRODUCER_IDS)
     if image.producer_ids.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.producer_ids.next_producer_id)
-    yield from _standing(image, AFTER_PRODUCER_IDS)
+    for _, acl in sorted(image.acls.by_id.items()):
+        yield acl
+    yield from _standing(image, AFTER_ACLS)
     yield from map(UnknownRecord, image.records.unknown)
 
 

@@ -1,4 +1,4 @@
-"""Records that the controller only stores: ACLs, quotas, credentials, delegation tokens.
+"""Records that the controller only stores: quotas, credentials, delegation tokens.
 
 The last record of a key is current. It is deleted by a removal, which is a record of another type.
 """
@@ -11,9 +11,7 @@ from typing import Any
 from pykbroker.core.metadata.draft import ImageDraft
 from wire.stored.framing import FramedRecord
 from wire.stored.metadata_security import (
-    AccessControlEntryRecord,
     DelegationTokenRecord,
-    RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
@@ -37,7 +35,6 @@ def _scram_key(record: UserScramCredentialRecord | RemoveUserScramCredentialReco
 
 KEYS: dict[type[FramedRecord], Callable[[Any], Hashable]] = {
     ClientQuotaRecord: _quota_key,
-    AccessControlEntryRecord: lambda record: record.id,
     UserScramCredentialRecord: _scram_key,
     DelegationTokenRecord: lambda record: record.token_id,
     ZkMigrationStateRecord: lambda record: 0,
@@ -45,7 +42,6 @@ KEYS: dict[type[FramedRecord], Callable[[Any], Hashable]] = {
 """Functions that return the key of a record among the records of its class. Keys of one class can be sorted."""
 
 REMOVALS: dict[type[FramedRecord], tuple[type[FramedRecord], Callable[[Any], Hashable]]] = {
-    RemoveAccessControlEntryRecord: (AccessControlEntryRecord, lambda record: record.id),
     RemoveUserScramCredentialRecord: (UserScramCredentialRecord, _scram_key),
     RemoveDelegationTokenRecord: (DelegationTokenRecord, lambda record: record.token_id),
 }

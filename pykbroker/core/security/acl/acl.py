@@ -1,8 +1,9 @@
-"""ACLs, numbered as in ACL messages and records, and filters of them. Source: KIP-11, KIP-290, StandardAcl."""
+"""ACLs, numbered as in ACL messages and records. Source: KIP-11, KIP-290, StandardAcl."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +15,8 @@ EVERYONE = "User:*"
 """The principal of an ACL that applies to every client."""
 UNKNOWN, ANY = 0, 1
 """The numbers in all enumerations of ACLs for a value that is not known, and for a filter that matches every value."""
+UNKNOWN_NAME = "UNKNOWN"
+"""Kafka's name of every number that it does not know."""
 
 
 class PatternType(IntEnum):
@@ -29,6 +32,31 @@ class PermissionType(IntEnum):
 
     DENY = 2
     ALLOW = 3
+
+
+class AclEntry(Protocol):
+    """The fields that an ACL and its record share."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+    @property
+    def pattern_type(self) -> int: ...
+
+    @property
+    def principal(self) -> str: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def operation(self) -> int: ...
+
+    @property
+    def permission_type(self) -> int: ...
 
 
 class Acl(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +80,19 @@ class Acl(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+def acl_of(entry: AclEntry) -> Acl:
+    """Return the ACL of a record."""
+    return Acl(
+        entry.resource_type,
+        entry.resource_name,
+        entry.pattern_type,
+        entry.principal,
+        entry.host,
+        entry.operation,
+        entry.permission_type,
+    )
+
+
 def name_of(kind: type[IntEnum], number: int) -> str:
     """Return Kafka's name of a number in an enumeration of ACLs."""
     if number == ANY:
@@ -59,41 +100,17 @@ def name_of(kind: type[IntEnum], number: int) -> str:
     try:
         return kind(number).name
     except ValueError:
-        return "UNKNOWN"
+        return UNKNOWN_NAME
 
 
-class AclFilter(msgspec.Struct, frozen=True):
-    """A filter of ACLs. None, and the number ANY, match every value.
-
-    A name is compared with the name of the ACL's resource, whatever its pattern, unless the pattern type is MATCH: the
-    filter then matches each ACL that applies to a resource of this name.
-    """
-
-    resource_type: int
-    resource_name: str | None
-    pattern_type: int
-    principal: str | None
-    host: str | None
-    operation: int
-    permission_type: int
-
-    def matches(self, acl: Acl) -> bool:
-        """Whether the filter matches the ACL."""
-        return (
-            self.resource_type in (ANY, acl.resource_type)
-            and self.principal in (None, acl.principal)
-            and self.host in (None, acl.host)
-            and self.operation in (ANY, acl.operation)
-            and self.permission_type in (ANY, acl.permission_type)
-            and self._matches_name(acl)
-        )
-
-    def _matches_name(self, acl: Acl) -> bool:
-        name = self.resource_name
-        if self.pattern_type != PatternType.MATCH:
-            return self.pattern_type in (ANY, acl.pattern_type) and name in (None, acl.resource_name)
-        if name is None:
-            return True
-        if acl.pattern_type == PatternType.PREFIXED:
-            return name.startswith(acl.resource_name)
-        return acl.resource_name in (name, WILDCARD)
+def order(acl: AclEntry) -> tuple[int | str, ...]:
+    """Return the key by which ACLs are sorted where Kafka has the order of a hash table."""
+    return (
+        acl.resource_type,
+        acl.resource_name,
+        acl.pattern_type,
+        acl.operation,
+        acl.principal,
+        acl.host,
+        acl.permission_type,
+    )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.ip_address import java_text
-from pykbroker.core.security.acl.acl import Acl
+from pykbroker.core.security.acl.acl import AclEntry
 from pykbroker.core.security.acl.index import DEFAULT_ALLOW, DEFAULT_DENY, SUPER_USER, AclIndex, Rule
 from pykbroker.core.security.authorizer import UNNAMED, Purpose
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -52,10 +52,10 @@ class AclAuthorizer:
         self._super_users, self._audit = super_users, audit
         self._without_acls = DEFAULT_ALLOW if allows_without_acls else DEFAULT_DENY
         self._index = AclIndex()
-        self._acls: Mapping[bytes, Acl] | None = None
+        self._acls: Mapping[bytes, AclEntry] | None = None
         self._decisions: dict[Question, Rule] = {}
 
-    def update(self, acls: Mapping[bytes, Acl]) -> None:
+    def update(self, acls: Mapping[bytes, AclEntry]) -> None:
         """Decide by these ACLs from now on. The mapping must not change."""
         if acls is not self._acls:
             self._acls = acls

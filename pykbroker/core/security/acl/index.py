@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from pykbroker.core.security.acl.acl import EVERYONE, WILDCARD, Acl, PatternType, PermissionType
+from pykbroker.core.security.acl.acl import EVERYONE, WILDCARD, Acl, AclEntry, PatternType, PermissionType, acl_of
 from pykbroker.core.security.operation import Operation
 
 IMPLYING: Mapping[int, frozenset[int]] = {
@@ -88,17 +88,20 @@ class AclIndex:
     """The ACLs by id, and the decisions that follow from them."""
 
     def __init__(self) -> None:
-        self._acls: Mapping[bytes, Acl] = {}
+        self._entries: Mapping[bytes, AclEntry] = {}
+        self._acls: dict[bytes, Acl] = {}
         self._types: dict[int, Patterns] = {}
 
-    def update(self, acls: Mapping[bytes, Acl]) -> None:
-        """Replace all ACLs. The work is proportional to the number of changes, and the mapping must not change."""
-        before, self._acls = self._acls, acls
-        for acl_id, acl in before.items():
-            if acls.get(acl_id) is not acl:
+    def update(self, entries: Mapping[bytes, AclEntry]) -> None:
+        """Replace all ACLs. The mapping, and what is in it, must not change."""
+        before, self._entries = self._entries, entries
+        for acl_id, entry in before.items():
+            if entries.get(acl_id) is not entry:
+                acl = self._acls.pop(acl_id)
                 self._types[acl.resource_type].remove(acl)
-        for acl_id, acl in acls.items():
-            if before.get(acl_id) is not acl:
+        for acl_id, entry in entries.items():
+            if before.get(acl_id) is not entry:
+                acl = self._acls[acl_id] = acl_of(entry)
                 self._types.setdefault(acl.resource_type, Patterns()).add(acl)
 
     def rule(
@@ -125,9 +128,9 @@ class AclIndex:
         Differs from `rule`: the operation is the ACL's own or ALL, and an ALLOW of "*" outweighs a DENY of a name.
         """
         patterns = self._patterns(resource)
-        literal = {name: _somewhere(acls, principal, host, operation) for name, acls in patterns.literal.items()}
-        prefixed = {name: _somewhere(acls, principal, host, operation) for name, acls in patterns.prefixed.items()}
-        everywhere = literal.pop(WILDCARD, ())
+        literal = _permissions(patterns.literal, principal, host, operation)
+        prefixed = _permissions(patterns.prefixed, principal, host, operation)
+        everywhere = literal.pop(WILDCARD, None)
         if everywhere:
             return all(permission == PermissionType.ALLOW for permission in everywhere)
         denied = {name for name, permissions in prefixed.items() if PermissionType.DENY in permissions}
@@ -166,8 +169,16 @@ def _of_client(acls: AclsByPrincipal, principal: str, host: str) -> Iterable[Acl
     return (acl for some in (own, everyone) for acl in some if acl.host in (WILDCARD, host))
 
 
-def _somewhere(acls: AclsByPrincipal, principal: str, host: str, operation: int) -> set[int]:
-    """Return the permission types of the ACLs whose own operation is this one, or ALL."""
+def _permissions(
+    named: Mapping[str, AclsByPrincipal], principal: str, host: str, operation: int
+) -> dict[str, set[int]]:
+    """Return the permission types of the client's ACLs by name. Their operation is this one, or ALL."""
     return {
-        acl.permission_type for acl in _of_client(acls, principal, host) if acl.operation in (operation, Operation.ALL)
+        name: {
+            acl.permission_type
+            for acl in _of_client(acls, principal, host)
+            if acl.operation in (operation, Operation.ALL)
+        }
+        for name, acls in named.items()
+        if principal in acls or EVERYONE in acls
     }

@@ -192,10 +192,10 @@ def test_every_record_type_can_be_replayed() -> None:
 
 def test_stored_records_are_decoded_to_their_class() -> None:
     harness = ControllerHarness().open(1)
-    entry = AccessControlEntryRecord(id=b"a" * 16, principal="User:a")
+    entry = DelegationTokenRecord(token_id="a")
     harness.write(entry, quota("u", remove=False), quota("u", remove=True))
     records = harness.freeze().image.records
-    assert (records.of(AccessControlEntryRecord), records.of(ClientQuotaRecord)) == ([entry], [])
+    assert (records.of(DelegationTokenRecord), records.of(ClientQuotaRecord)) == ([entry], [])
 
 
 def test_records_of_an_aborted_transaction_are_in_no_snapshot() -> None:

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.acl.acl import Acl, AclFilter
+from pykbroker.core.security.acl.acl import Acl
 from pykbroker.core.security.acl.authorizer import DECISIONS_MAX, NAME_CHARS_MAX, AclAuthorizer
+from pykbroker.core.security.acl.filter import AclFilter
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from tests.unit.core.security.acl_walk import ALLOW, DENY, LITERAL, PREFIXED, SUPER_USER, Lines, allowed, ask, history
@@ -162,4 +163,4 @@ def test_a_filter_matches_as_in_kafka(fields: dict[str, Any], matched: str) -> N
         "f": acl("g", 2, DENY, resource_type=ResourceType.GROUP, principal="User:bob", host="h"),
     }
     wanted = msgspec.structs.replace(ANY_FILTER, **fields)
-    assert "".join(name for name, one in acls.items() if wanted.matches(one)) == matched
+    assert "".join(name for name, one in acls.items() if wanted(one)) == matched
