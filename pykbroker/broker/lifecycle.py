@@ -183,7 +183,7 @@ class Broker:
         nursery.start_soon(connections.run)
         nursery.start_soon(links.run)
         for name, bound in parts.controller_bound.items():
-            listen(bound, Listener(name, connections))
+            listen(bound, Listener(name, connections, parts.acl_authorizer))
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         parts = self._parts

@@ -20,7 +20,9 @@ async def limits_under(parts: Parts, image: MetadataImage) -> Limits:
 
 
 class MetadataPublisher:
-    """The task that applies each metadata image to replicas, connections, controller and coordinators, in this order.
+    """The task that applies each metadata image to the authorizer, replicas, connections, controller and coordinators.
+
+    The order is this one: no request is served with a right that a committed change has taken away.
 
     `of_clients` and `of_brokers` have the connections whose limits depend on the metadata, once the broker serves.
     """
@@ -37,6 +39,8 @@ class MetadataPublisher:
         self._parts.quorum.applies = True
         async for delta in self._parts.quorum.images.updates():
             self._parts.endpoints.note()
+            if self._parts.acl_authorizer is not None:
+                self._parts.acl_authorizer.update(delta.image.acls.by_id)
             await self._parts.replicas.apply(delta)
             if delta.configs_changed and (self.of_clients or self.of_brokers):
                 limits = await limits_under(self._parts, delta.image)

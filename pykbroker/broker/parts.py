@@ -71,6 +71,7 @@ from pykbroker.world.world import World
 from wire.stored.group import GROUP_RECORDS
 
 if TYPE_CHECKING:
+    from pykbroker.core.security.acl.authorizer import AclAuthorizer
     from pykbroker.quorum.remote_controller import RemoteController
 
 
@@ -88,6 +89,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     identity: BrokerIdentity
     descriptors: Descriptors
     turns: Turns
+    acl_authorizer: AclAuthorizer | None
     directories: tuple[LogDirectory, ...]
     refused_paths: tuple[str, ...]
     node_quorum: NodeQuorum
@@ -133,8 +135,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def authorizer_of(self, listener: str) -> Authorizer | None:
         """Return the authorizer of the clients of a listener, or None if they may do everything.
 
-        Only brokers may act for the cluster if they have a listener to themselves.
+        Without ACLs, only brokers may act for the cluster if they have a listener to themselves.
         """
+        if self.acl_authorizer is not None:
+            return self.acl_authorizer
         settings = self.settings
         is_of_clients = settings.has_broker_listener and listener != settings.inter_broker_listener
         return DenyClusterAction() if is_of_clients else None
@@ -188,6 +192,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         identity=identity,
         descriptors=descriptors,
         turns=turns,
+        acl_authorizer=acl_authorizer(config, quorum),
         directories=opened,
         refused_paths=refused_paths(settings, opened),
         node_quorum=quorum,
@@ -239,6 +244,24 @@ async def open_node(
             ) from failure
         raise
     return world, tuple(directories), identity, quorum
+
+
+def acl_authorizer(config: BrokerConfig, quorum: NodeQuorum) -> AclAuthorizer | None:
+    """Return the authorizer of ACLs, or None if the configs name none.
+
+    If the controller is in this process it has the controller's ACLs, since other nodes are served before this broker
+    applies its first image.
+    """
+    settings = config.authorizer
+    if settings is None:
+        return None
+    from pykbroker.broker.audit_log import AuditLog
+    from pykbroker.core.security.acl.authorizer import AclAuthorizer
+
+    authorizer = AclAuthorizer(settings.super_users, AuditLog(), allows_without_acls=settings.allows_without_acls)
+    if quorum.local is not None:
+        authorizer.update(quorum.local.images.committed.acls.by_id)
+    return authorizer
 
 
 def leader_links(config: BrokerConfig, world: World, endpoints: InterBrokerEndpoints) -> BrokerLeaderLinks:

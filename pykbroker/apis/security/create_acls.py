@@ -1,4 +1,4 @@
-"""CreateAcls (30), v1-3: refuse to create ACLs, because the broker has no authorizer that stores ACLs.
+"""CreateAcls (30), v1-3: create ACLs, or refuse to if no authorizer is configured.
 
 v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 """
@@ -9,18 +9,26 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Handler, RequestContext
+from pykbroker.core.security.acl.acl import UNKNOWN
+from pykbroker.quorum.active_controller import ActiveController
+from pykbroker.server.handler import Answer, CloseConnection, Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
 class CreateAcls(Handler, msgspec.Struct, frozen=True):
-    """A handler that refuses each ACL, as Kafka does when no authorizer is configured."""
+    """A handler that passes the request to the controller. `controller` is None if there are no ACLs."""
 
     key: ClassVar = ApiKey.CREATE_ACLS
     versions: ClassVar[str] = "1-3"
+    controller: ActiveController | None = None
 
-    def __call__(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-        refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-        return CreateAclsResponse(results=[refused] * len(request.creations))
+    def __call__(self, context: RequestContext, request: CreateAclsRequest) -> Answer:
+        if self.controller is None:
+            refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+            return CreateAclsResponse(results=[refused] * len(request.creations))
+        for one in request.creations:
+            if UNKNOWN in (one.resource_type, one.resource_pattern_type, one.operation, one.permission_type):
+                raise CloseConnection("CreateAcls has an ACL of type UNKNOWN")
+        return Later(self.controller.ask(request), holds_connection=True, awaits_node=True)

@@ -1,4 +1,4 @@
-"""DeleteAcls (31), v1-3: refuse to delete ACLs, because the broker has no authorizer that stores ACLs.
+"""DeleteAcls (31), v1-3: delete the ACLs that filters match, or refuse to if no authorizer is configured.
 
 v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 """
@@ -9,18 +9,25 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Handler, RequestContext
+from pykbroker.core.metadata.delete_acls import filter_of
+from pykbroker.quorum.active_controller import ActiveController
+from pykbroker.server.handler import Answer, CloseConnection, Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 
 class DeleteAcls(Handler, msgspec.Struct, frozen=True):
-    """A handler that refuses each filter, as Kafka does when no authorizer is configured."""
+    """A handler that passes the request to the controller. `controller` is None if there are no ACLs."""
 
     key: ClassVar = ApiKey.DELETE_ACLS
     versions: ClassVar[str] = "1-3"
+    controller: ActiveController | None = None
 
-    def __call__(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-        refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-        return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+    def __call__(self, context: RequestContext, request: DeleteAclsRequest) -> Answer:
+        if self.controller is None:
+            refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+            return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+        if any(filter_of(wanted).is_unknown for wanted in request.filters):
+            raise CloseConnection("DeleteAcls has a filter of type UNKNOWN")
+        return Later(self.controller.ask(request), holds_connection=True, awaits_node=True)

@@ -21,10 +21,11 @@ from wire.api import ApiKey
 
 def security_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.security`."""
+    has_acls = parts.acl_authorizer is not None
     return [
-        DescribeAcls(),
-        CreateAcls(),
-        DeleteAcls(),
+        DescribeAcls(parts.image if has_acls else None),
+        CreateAcls(parts.controller if has_acls else None),
+        DeleteAcls(parts.controller if has_acls else None),
         SaslHandshake(Strangers(parts.world.ticks_ns)),
         SaslAuthenticate(),
         CreateDelegationToken(),

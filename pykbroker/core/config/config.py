@@ -13,6 +13,7 @@ from typing import Generic, TypeVar, overload
 
 import msgspec
 
+from pykbroker.core.config.authorizer_configs import OF_AUTHORIZER, AuthorizerSettings, authorizer_settings
 from pykbroker.core.config.broker_bounds import check_broker_bounds
 from pykbroker.core.config.group_bounds import check_broker_groups
 from pykbroker.core.config.host_counts import read_host_counts
@@ -59,6 +60,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
         filled = {**FILL_IN, **({"node.id": static["broker.id"]} if "broker.id" in static else {}), **static}
         config = cls.of_layers({**filled, "broker.id": filled.get("broker.id", filled["node.id"])}, {}, {})
         check_no_classes(static, config.pykbroker_ignore_classes)
+        authorizer_settings(static, config.pykbroker_ignore_classes)
         return config
 
     @classmethod
@@ -84,6 +86,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     def of_listener(self, listener: str, name: str) -> Value:
         """Return the listener's own value of a config of `OF_LISTENERS`, or the broker's value if it has none."""
         return self.values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}", self.values[name])
+
+    @property
+    def authorizer(self) -> AuthorizerSettings | None:
+        """Return the settings of the authorizer, or None if every client may do everything."""
+        return authorizer_settings(self.static, self.pykbroker_ignore_classes)
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -214,8 +221,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
 
 
 def known(name: str) -> bool:
-    """Whether the table has a config of this name, with or without the prefix `listener.name.<listener>.`."""
-    return name in BROKER or name.startswith(LISTENER_PREFIX)
+    """Whether a config of this name may have an effect, with or without the prefix `listener.name.<listener>.`."""
+    return name in BROKER or name in OF_AUTHORIZER or name.startswith(LISTENER_PREFIX)
 
 
 def read(table: ConfigTable, texts: Texts) -> dict[str, Value]:

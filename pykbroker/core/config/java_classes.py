@@ -12,15 +12,17 @@ from pykbroker.core.config.table import BROKER, LISTENER_PREFIX
 from pykbroker.core.config.type import refuse
 
 IGNORED = "pykbroker.ignore.classes"
+AUTHORIZER = "authorizer.class.name"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 NAMED = (
     "alter.config.policy.class.name",
-    "authorizer.class.name",
+    AUTHORIZER,
     "client.quota.callback.class",
     "create.topic.policy.class.name",
     "principal.builder.class",
 )
 SASL, CLASS = "sasl.", ".class"
-SERVED: Mapping[str, tuple[str, ...]] = {}
+SERVED: Mapping[str, tuple[str, ...]] = {AUTHORIZER: (STANDARD_AUTHORIZER,)}
 """Classes of Kafka whose part pykbroker plays itself, beside Kafka's default, by config without prefixes."""
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Protocol
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.ip_address import java_text
 from pykbroker.core.security.acl.acl import AclEntry
 from pykbroker.core.security.acl.index import DEFAULT_ALLOW, DEFAULT_DENY, SUPER_USER, AclIndex, Rule
-from pykbroker.core.security.authorizer import UNNAMED, Purpose
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.session import UNNAMED, Purpose, Session
 from wire.api import APIS
 from wire.error_codes import ErrorCode
 
@@ -54,6 +53,7 @@ class AclAuthorizer:
         self._index = AclIndex()
         self._acls: Mapping[bytes, AclEntry] | None = None
         self._decisions: dict[Question, Rule] = {}
+        self._updates = 0
 
     def update(self, acls: Mapping[bytes, AclEntry]) -> None:
         """Decide by these ACLs from now on. The mapping must not change."""
@@ -61,6 +61,13 @@ class AclAuthorizer:
             self._acls = acls
             self._index.update(acls)
             self._decisions.clear()
+            self._updates += 1
+
+    def basis(self, session: Session) -> Hashable:
+        """Return the facts about a session that decide on its rights, which are others after each update."""
+        if session.principal in self._super_users:
+            return True
+        return session.principal, session.client_host, self._updates
 
     def allows(
         self,

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from pykbroker.core.security.acl.acl import ANY, UNKNOWN_NAME, WILDCARD, AclEntry, PatternType, PermissionType, name_of
+from pykbroker.core.security.acl.acl import (
+    ANY,
+    UNKNOWN,
+    UNKNOWN_NAME,
+    WILDCARD,
+    AclEntry,
+    PatternType,
+    PermissionType,
+    name_of,
+)
 from pykbroker.core.security.operation import Operation, ResourceType
 
 
@@ -43,6 +52,11 @@ class AclFilter(msgspec.Struct, frozen=True):
         if acl.pattern_type == PatternType.PREFIXED:
             return name.startswith(acl.resource_name)
         return acl.resource_name in (name, WILDCARD)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether a field is UNKNOWN, for which Kafka closes the connection."""
+        return UNKNOWN in (self.resource_type, self.pattern_type, self.operation, self.permission_type)
 
     @property
     def knows_pattern(self) -> bool:

@@ -10,9 +10,8 @@ from pykbroker.core.ids import new_id
 from pykbroker.core.ip_address import java_text
 from pykbroker.core.security.acl.acl import Acl
 from pykbroker.core.security.acl.authorizer import AclAuthorizer, audit_text
-from pykbroker.core.security.authorizer import Purpose
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.session import Purpose, Session
 from wire.api import ApiKey
 
 DENY, ALLOW = 2, 3
