@@ -24,6 +24,8 @@ USED = {
         "`controller.quorum.bootstrap.servers`.",
     "process.roles":
         "The roles of the node: `broker,controller`, or `broker` if the controller is another node.",
+    "early.start.listeners":
+        "Listeners that Kafka opens before the ACLs are loaded; only the names are checked: every listener waits.",
     "fetch.max.bytes":
         "The largest fetch response in bytes, whatever its client allows; a first batch that is larger is still sent.",
     "inter.broker.listener.name":
@@ -296,7 +298,8 @@ USED = {
     "alter.config.policy.class.name":
         "The class that validates changes of configs; not loaded, see pykbroker.ignore.classes.",
     "authorizer.class.name":
-        "The class that authorizes requests, empty to allow all; not loaded, see pykbroker.ignore.classes.",
+        "The class that authorizes requests: Kafka's StandardAuthorizer for ACLs, or empty to allow all; no other is "
+        "loaded, see pykbroker.ignore.classes.",
     "client.quota.callback.class":
         "The class that determines a client's quota; not loaded, see pykbroker.ignore.classes.",
     "create.topic.policy.class.name": "The class that validates new topics; not loaded, see pykbroker.ignore.classes.",
@@ -334,7 +337,6 @@ UNUSED = {
         "how many ms the broker waits before it closes a connection that failed to authenticate.",
     "delete.records.purgatory.purge.interval.requests":
         "after how many waiting requests to delete records the finished ones are cleared out.",
-    "early.start.listeners": "the names of listeners that are opened before the authorizer is ready.",
     "fetch.purgatory.purge.interval.requests": "after how many waiting fetches the finished ones are cleared out.",
     "num.io.threads": "how many threads handle requests.",
     "num.network.threads": "how many threads of each listener read requests and write answers.",

@@ -27,6 +27,7 @@ LISTEN, ADVERTISE = "--listen", "--advertise"
 PROTOCOL_MAP = "listener.security.protocol.map"
 CONTROLLERS = "controller.listener.names"
 INTER_BROKER_NAME, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
+EARLY = "early.start.listeners"
 PLAINTEXT = "PLAINTEXT"
 MISSING = {
     "TLS": [protocol for protocol in SecurityProtocol if protocol.has_tls],
@@ -65,6 +66,7 @@ def listener_settings(
     bound = clients_of_option(listen, texts) if listen else listeners_of_configs(texts)
     advertised = {} if listen else advertised_addresses(ADVERTISED, entries_for_clients(texts), bound)
     advertised |= advertised_addresses(ADVERTISE, [(name or only(bound), one) for name, one in advertise], bound)
+    check_early(texts, [*bound, *controllers(texts)])
     return settings_of(bound, advertised, protocols(texts, bound))
 
 
@@ -216,6 +218,16 @@ def shared_ports(addresses: Addresses) -> Iterator[tuple[int, list[str]]]:
         families = {":" in host for host in hosts if host and host not in NOT_ROUTABLE and not is_name(host)}
         if len(names) > 1 and not (len(names) == len(families) == 2):
             yield port, names
+
+
+def check_early(texts: Texts, names: Iterable[str]) -> None:
+    """Raise StartError if `early.start.listeners` has another listener than these.
+
+    It has no other effect: every listener opens once the ACLs are loaded.
+    """
+    for name in filter(None, map(str.strip, texts.get(EARLY, "").split(","))):
+        if name.upper() not in names:
+            raise StartError(f"{EARLY}: no listener is called {name}: write one of {', '.join(names)}")
 
 
 def check_protocols(setting: str, names: Iterable[str], known: Mapping[str, SecurityProtocol]) -> None:

@@ -142,6 +142,10 @@ def test_the_default_listener_is_on_localhost() -> None:
             "listener.security.protocol.map: 'A' is not NAME:PROTOCOL, such as EXTERNAL:PLAINTEXT",
         ),
         (
+            {**TWO, "early.start.listeners": "A, controller,C"},
+            "early.start.listeners: no listener is called C: write one of A, B, CONTROLLER",
+        ),
+        (
             {**TWO, "advertised.listeners": "A://x:1,C://x:2"},
             "advertised.listeners: no listener is called C: write one of A, B",
         ),
