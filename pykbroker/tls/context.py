@@ -1,0 +1,103 @@
+"""The contexts of TLS for listeners and for outgoing connections, with what is checked before one is used.
+
+A function raises StartError, whose text names the config and the file, and says what to do.
+"""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import msgspec
+
+from pykbroker.core.config.tls_settings import KEY_PASSWORD, TLS12, TLS13, TlsSettings, TlsStore
+from pykbroker.core.errors import StartError
+from pykbroker.core.security.certificate import Certificate, MalformedCertificate, certificate
+from pykbroker.tls.stores import KeyEntry, pem_of, read_identity, read_trusted
+from pykbroker.world.tls_files import private_file
+
+VERIFIES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+VERSIONS = {TLS12: ssl.TLSVersion.TLSv1_2, TLS13: ssl.TLSVersion.TLSv1_3}
+
+
+class TlsContext(msgspec.Struct, frozen=True):
+    """A context of TLS, and the certificate that it shows."""
+
+    context: ssl.SSLContext
+    certificate: Certificate
+
+
+def server_context(settings: TlsSettings, now: float) -> TlsContext:
+    """Return the context of a listener. `now` is in seconds since 1970."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.minimum_version = min(VERSIONS[each] for each in settings.versions)
+    context.maximum_version = max(VERSIONS[each] for each in settings.versions)
+    if settings.ciphers:
+        context.set_ciphers(":".join(settings.ciphers))
+    own = load_identity(context, settings.keystore, read_identity(settings.keystore, settings.key_password), now)
+    if settings.truststore is not None:
+        trust(context, settings.truststore)
+    context.verify_mode = VERIFIES[settings.client_auth]
+    return TlsContext(context, own)
+
+
+def load_identity(context: ssl.SSLContext, store: TlsStore, identity: KeyEntry, now: float) -> Certificate:
+    """Let a context show a certificate, and return its facts."""
+    try:
+        chain = [certificate(each) for each in identity.chain]
+    except MalformedCertificate:
+        raise StartError(f"{store.place}: a certificate cannot be decoded: write it again") from None
+    check_chain(store, chain, now)
+    password = "" if identity.password is None else identity.password.reveal()
+    with private_file(f"{identity.key.reveal()}{pem_of(identity.chain)}".encode()) as path:
+        try:
+            context.load_cert_chain(path, password=password)  # without a password OpenSSL would ask on the terminal
+        except ssl.SSLError as error:
+            raise StartError(f"{store.place}: {key_problem(error, given=identity.password is not None)}") from None
+    return chain[0]
+
+
+def check_chain(store: TlsStore, chain: list[Certificate], now: float) -> None:
+    """Raise StartError for a certificate that is not valid now, or that the next one has not signed."""
+    for each in chain:
+        if now < each.valid_from:
+            raise StartError(
+                f"{store.place}: the certificate of {each.name} is valid only from {day(each.valid_from)}: check the"
+                " clock of this machine, or use another certificate"
+            )
+        if now > each.valid_until:
+            raise StartError(
+                f"{store.place}: the certificate of {each.name} expired on {day(each.valid_until)}: renew it"
+            )
+    for one, signer in pairwise(chain):
+        if one.issuer != signer.subject:
+            raise StartError(
+                f"{store.place}: the chain is incomplete: the certificate of {one.name} is followed by that of"
+                f" {signer.name}, which has not signed it: write each certificate before that of its signer"
+            )
+
+
+def key_problem(error: ssl.SSLError, *, given: bool) -> str:
+    """Return what is wrong with a private key, and what to do."""
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the private key does not belong to the first certificate: put the certificate of the key first"
+    if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
+        return f"OpenSSL refuses the certificate as too weak ({error.reason}): make one with a longer key"
+    if given:
+        return f"the private key cannot be decrypted: check {KEY_PASSWORD}"
+    return f"the private key cannot be read: set {KEY_PASSWORD} if it is encrypted"
+
+
+def trust(context: ssl.SSLContext, store: TlsStore) -> None:
+    """Let a context trust the certificates of a store."""
+    try:
+        context.load_verify_locations(cadata=pem_of(read_trusted(store)))
+    except ssl.SSLError:
+        raise StartError(f"{store.place}: a certificate cannot be decoded: write it again") from None
+
+
+def day(seconds: float) -> str:
+    """Return a time as people write it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
