@@ -47,8 +47,7 @@ class ArrowTable(Protocol):
     def columns(self) -> Any:
         """Return the columns or their names."""
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Return the rows."""
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 
 def is_table(candidate: object) -> TypeGuard[ArrowTable]:

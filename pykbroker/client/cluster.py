@@ -203,7 +203,6 @@ class _Merge:
         return self._retains(name, topic.topic_id, topic.internal)
 
     def add(self, described: MetadataResponseTopic) -> None:
-        """Add a topic of the response."""
         self.is_stale = self.is_stale or described.error_code in INVALID_METADATA
         name = described.name
         if not name or not self._retains(name, described.topic_id, described.is_internal):

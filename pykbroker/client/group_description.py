@@ -106,7 +106,7 @@ async def described_consumer(
 async def described_classic(
     connection: BrokerConnection, groups: Sequence[str]
 ) -> dict[str, GroupDescription | ApiError]:
-    """Describe classic groups."""
+    """Return the descriptions of classic groups, or their errors, by group id."""
     if not groups:
         return {}
     answer = await connection.ask(DescribeGroupsRequest(list(groups)))

@@ -67,7 +67,6 @@ class Nodes:
         return node
 
     def node(self, node_id: int) -> ClusterNode:
-        """Return a node, for its state."""
         return self._nodes[node_id]
 
     def call_when_ready(self, callback: Callable[[int], None]) -> None:

@@ -21,7 +21,7 @@ UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 def do_nothing() -> None:
-    """Do nothing."""
+    """Do nothing, in place of a callback."""
 
 
 class PendingResponse(Generic[R]):

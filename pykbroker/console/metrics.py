@@ -157,10 +157,10 @@ def upkeep(found: BrokerStatistics) -> Iterator[Family]:
 
 
 def gauge(name: str, documentation: str, value: float) -> Family:
-    """Return a gauge."""
+    """Return a gauge without labels, whose name gets our prefix."""
     return Family(f"pykbroker_{name}", "gauge", documentation, [("", float(value))])
 
 
 def counter(name: str, documentation: str, value: float) -> Family:
-    """Return a counter."""
+    """Return a counter without labels, whose name gets our prefix and `_total`."""
     return Family(f"pykbroker_{name}_total", "counter", documentation, [("", float(value))])

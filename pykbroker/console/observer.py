@@ -17,8 +17,7 @@ T = TypeVar("T")
 class Observer(Protocol):
     """A source of metrics. `pykbroker.broker.BrokerObserver` implements it."""
 
-    async def statistics(self) -> BrokerStatistics:
-        """Return the current statistics of the broker."""
+    async def statistics(self) -> BrokerStatistics: ...
 
     async def health(self) -> BrokerHealth:
         """Return what health checks ask for."""

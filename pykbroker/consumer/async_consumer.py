@@ -123,11 +123,11 @@ class AsyncConsumer:
             await self._call_listener(step)
 
     def subscription(self) -> frozenset[str]:
-        """Return the subscribed topics."""
+        """Return the names of the subscribed topics, or of those that a client-side pattern matches."""
         return self._hosted.shell.subscription.topics
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the assigned partitions."""
+        """Return the partitions that the group, or the user, has assigned."""
         return frozenset(self._hosted.shell.subscription.partitions)
 
     # ---- records
@@ -271,7 +271,7 @@ class AsyncConsumer:
         self._hosted.ask(self._hosted.consumer.pause, partitions)
 
     def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions."""
+        """Return the assigned partitions that are paused."""
         return paused(self._hosted.shell.subscription)
 
     def resume(self, *partitions: TopicPartition) -> None:

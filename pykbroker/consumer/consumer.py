@@ -160,12 +160,12 @@ class Consumer:
 
     @property
     def subscription(self) -> frozenset[str]:
-        """Return the subscribed topics."""
+        """Return the names of the subscribed topics, or of those that a client-side pattern matches."""
         return self._shell.subscription.topics
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the assigned partitions."""
+        """Return the partitions that the group, or the user, has assigned."""
         return frozenset(self._shell.subscription.partitions)
 
     @trio.lowlevel.enable_ki_protection

@@ -271,7 +271,6 @@ class ConsumerShell:
             await self.waiting.park()
 
     def start(self, task: Callable[..., object], *args: object) -> None:
-        """Start a task in the background."""
         assert self._nursery is not None, "the consumer runs while its user calls it"
         self._nursery.start_soon(task, *args)  # type: ignore[arg-type]
 

@@ -37,12 +37,10 @@ class CoordinatorLog:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this broker leads the partition."""
         return self._log.is_leader
 
     @property
     def log_start_offset(self) -> int:
-        """Return the first offset of the log."""
         return self._log.log_start_offset
 
     @property

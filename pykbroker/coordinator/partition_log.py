@@ -21,8 +21,7 @@ class PartitionLog(Protocol):
         """Return the offset below which all records are committed."""
 
     @property
-    def is_leader(self) -> bool:
-        """Whether this broker leads the partition."""
+    def is_leader(self) -> bool: ...
 
     def leads(self, leader_epoch: int) -> bool:
         """Whether this broker leads the partition in this epoch."""
@@ -31,8 +30,7 @@ class PartitionLog(Protocol):
         """Whether all records below `offset` are committed and no flush is due."""
 
     @property
-    def log_start_offset(self) -> int:
-        """Return the first offset of the log."""
+    def log_start_offset(self) -> int: ...
 
     @property
     def log_end_offset(self) -> int:

@@ -55,11 +55,11 @@ class KafkaFuture(ABC):
         return self._outcome()[1] if self.is_done else None
 
     def succeeded(self) -> bool:
-        """Whether the call has succeeded."""
+        """Whether the call is done, without an error."""
         return self.is_done and self.exception is None
 
     def failed(self) -> bool:
-        """Whether the call has failed."""
+        """Whether the call is done, with an error."""
         return self.is_done and self.exception is not None
 
     def retriable(self) -> bool:

@@ -75,11 +75,9 @@ class HealthyDirectories:
     """Log directories that never fail. It matches `ReportedDirectories`."""
 
     def offline(self) -> list[bytes]:
-        """Return no directory."""
         return []
 
     def cordoned(self) -> list[bytes]:
-        """Return no directory."""
         return []
 
 

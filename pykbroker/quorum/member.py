@@ -32,8 +32,7 @@ class QuorumMember(Protocol):
     def was_silent(self, seconds: float) -> bool:
         """Whether this node has not asked for newer metadata for so long, as after a stop of its process."""
 
-    def statistics(self) -> ControllerStatistics:
-        """Return the current statistics."""
+    def statistics(self) -> ControllerStatistics: ...
 
     async def run(self) -> None:
         """Commit or fetch metadata until cancelled. Raise StopError if the log failed."""

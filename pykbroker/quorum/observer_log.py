@@ -186,7 +186,6 @@ class ObserverLog:
         """Do nothing: a damaged tail of this copy is fetched again."""
 
     async def close(self) -> None:
-        """Flush and close the log."""
         await self._journal.flush()
         await self._journal.close()
 

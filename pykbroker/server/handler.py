@@ -95,8 +95,7 @@ class Handler:
     versions: ClassVar[str]
 
     @abstractmethod
-    def __call__(self, context: RequestContext, request: Any) -> Answer:
-        """Handle a request."""
+    def __call__(self, context: RequestContext, request: Any) -> Answer: ...
 
     def handle_large(self, context: RequestContext, request: Any) -> Answer:
         """Handle a request of at least `LARGE_FRAME_BYTES`.

@@ -112,7 +112,6 @@ class LogWatch(logging.Handler):
         self.errors: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Trace one log record."""
         message = record.getMessage()
         self._simulation.trace("log", record.levelname, message)
         if self._simulation.over:

@@ -157,7 +157,6 @@ class SimEndpoint:
 
     @property
     def established(self) -> bool:
-        """Whether the connection was established."""
         return self.peer is not None
 
     @property

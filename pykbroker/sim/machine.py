@@ -118,7 +118,6 @@ class SimMachine:
             self._watch(number)
 
     def set_disk_faults(self, faults: DiskFaults) -> None:
-        """Set the faults of all volumes of the machine."""
         self.disk_faults = faults
         for disk in self._disks:
             disk.faults = faults

@@ -169,7 +169,6 @@ class Network:
             peer.fail(errno.ECONNRESET)
 
     def trace(self, endpoint: SimEndpoint, segment: bytes) -> None:
-        """Trace the arrival of a segment."""
         self._simulation.trace(endpoint.remote, endpoint.local, len(segment), crc32(segment))
 
     def _send_word(self, link: Link, deliver: Callable[[], None]) -> None:

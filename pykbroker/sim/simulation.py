@@ -105,11 +105,9 @@ class TaskTrace(trio.abc.Instrument):
         self._numbers[task] = self._last
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Trace one step of the task."""
         self._simulation.trace(self._numbers.get(task, 0))
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
-        """Trace the end of the task."""
         self._numbers.pop(task, None)
 
 

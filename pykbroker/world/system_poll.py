@@ -28,8 +28,7 @@ class Poll(Protocol):
         Events are the kernel's bits, for the log.
         """
 
-    def close(self) -> None:
-        """Close the poller."""
+    def close(self) -> None: ...
 
 
 class KqueuePoll:

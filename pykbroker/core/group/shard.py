@@ -51,12 +51,10 @@ class Shard:
         self.groups_to_clean: list[str] = []  # groups not yet searched for offsets of deleted topics
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
-        """Return the classic group with this id, or None."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def find_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group with this id, or None."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 

@@ -65,7 +65,6 @@ class FollowerPlan(Generic[P]):
             self._forgotten[key] = None
 
     def get(self, key: TopicIdPartition) -> P | None:
-        """Return a partition that is fetched, or None."""
         return self._partitions.get(key)
 
     def note_change(self, key: TopicIdPartition) -> None:

@@ -33,7 +33,7 @@ class ReplicationQuota:
     # ---- configs
 
     def limit(self, bytes_per_s: int) -> None:
-        """Set the limit."""
+        """Set the limit, `NO_LIMIT` for none."""
         self._bytes_per_s = bytes_per_s
 
     def throttle(self, topic: str, replicas: Iterable[str], node_id: int) -> None:

@@ -139,7 +139,7 @@ class KafkaConsumer:
         self._ask(self._hosted.consumer.assign, wanted)
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions."""
+        """Return the partitions that the group, or the user, has assigned."""
         return set(self._hosted.shell.subscription.partitions)
 
     def unsubscribe(self) -> None:
@@ -248,7 +248,7 @@ class KafkaConsumer:
         self._ask(self._hosted.consumer.pause, self._check_known(checked(partitions)))
 
     def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions."""
+        """Return the assigned partitions that are paused."""
         return paused(self._hosted.shell.subscription)
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -256,7 +256,7 @@ class KafkaConsumer:
         self._ask(self._hosted.consumer.resume, self._check_known(checked(partitions)))
 
     def seek(self, partition: TopicPartition, offset: Any) -> None:
-        """Continue at an offset."""
+        """Continue at an offset. Raise ValueError if it is negative, or if the partition is not assigned."""
         [moved] = checked([partition])
         if not isinstance(offset, int) or offset < 0:
             raise ValueError("Offset must be int >= 0")
@@ -334,7 +334,7 @@ class KafkaConsumer:
     # ---- look-ups
 
     def topics(self) -> set[str]:
-        """Return the names of all topics."""
+        """Return the names of all topics of the cluster."""
         found: set[str] = self._ask(self._hosted.consumer.topics)
         return found
 

@@ -93,7 +93,6 @@ class TopicProfile(msgspec.Struct, frozen=True):
 
     @property
     def records(self) -> int:
-        """Return the number of records."""
         return sum(each.records for each in self.partitions)
 
     @property

@@ -80,7 +80,6 @@ class ArchivedRange(OffsetRange, frozen=True, array_like=False, kw_only=True):
 
     @property
     def key(self) -> TopicPartition:
-        """Return the partition."""
         return TopicPartition(self.topic, self.partition)
 
 

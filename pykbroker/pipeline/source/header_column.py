@@ -24,7 +24,6 @@ class HeaderColumn:
         """The headers of each record."""
 
     def add_records(self, records: Sequence[Headers]) -> None:
-        """Append the headers of records."""
         self._counts.append(np.array([len(each) for each in records], np.int32))
         self._keys.add_values([key.encode() for record in records for key, _ in record])
         self._values.add_values([value for record in records for _, value in record])

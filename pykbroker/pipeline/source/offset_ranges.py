@@ -35,7 +35,6 @@ class Division(NamedTuple):
     records_max: int | None = None
 
     def applies(self, ranges: Sequence[TaskRange]) -> bool:
-        """Whether ranges are divided at all."""
         is_short = self.partitions_min is not None and self.partitions_min > len(ranges)
         return is_short or (self.records_max is not None and any(each.size > self.records_max for each in ranges))
 

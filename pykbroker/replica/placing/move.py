@@ -90,7 +90,6 @@ class Move:
 
     @property
     def key(self) -> TopicPartition:
-        """Return the topic and partition that are moved."""
         return self.partition.key
 
     async def catch_up(self) -> int:

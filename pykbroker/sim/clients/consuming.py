@@ -55,7 +55,6 @@ class Ownership(RebalanceListener):
         self._forget(partitions)
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget the partitions."""
         self._forget(partitions)
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:

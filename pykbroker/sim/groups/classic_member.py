@@ -53,7 +53,6 @@ class ClassicSimMember:
 
     @property
     def identity(self) -> Committer:
-        """Return the identity of the member in OffsetCommit."""
         return Committer(self._member_id, self._generation, self._instance_id)
 
     def forget(self, *, forgotten: bool) -> None:

@@ -20,8 +20,7 @@ class SimMember(Protocol):
         """Return the name of the client. Unlike the member id it never changes."""
 
     @property
-    def group(self) -> str:
-        """Return the member's group id."""
+    def group(self) -> str: ...
 
     @property
     def owned(self) -> tuple[Place, ...]:

@@ -71,7 +71,6 @@ class ScriptedConnection:
     # ---- calls of the node
 
     def close(self) -> None:
-        """Close the connection at once."""
         self.ended = True
         self._pump.close()
 

@@ -59,14 +59,12 @@ class MemoryLog:
         return len(self.records)
 
     def entries(self, records: Sequence[LogRecord], end_offset: int) -> Iterable[Entry[Any]]:
-        """Return the records with their offsets."""
         return [
             Entry(offset, record, record.producer_id, record.producer_epoch)
             for offset, record in enumerate(records, end_offset - len(records))
         ]
 
     def is_committed(self, offset: int) -> bool:
-        """Return True."""
         return True
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:

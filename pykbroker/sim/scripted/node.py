@@ -104,7 +104,6 @@ class ScriptedNode:
         """Do nothing, since accepting never pauses."""
 
     def __call__(self, peer: Peer, pump: Pump) -> ScriptedConnection:
-        """Accept a connection."""
         connection = ScriptedConnection(peer, pump)
         self._connections.append(connection)
         self._nursery.start_soon(connection.serve, self._answer)

@@ -84,7 +84,6 @@ class ScriptedState:
         return TopicPartition(name, index) if name in self.topics else None
 
     def log(self, partition: TopicPartition) -> ScriptedLog:
-        """Return the log of an existing partition."""
         key = self.topics[partition.topic].topic_id, partition.partition
         if key not in self._logs:
             self._logs[key] = ScriptedLog(self.note_change)
@@ -140,7 +139,6 @@ class ScriptedState:
         return stale
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
-        """Return the answer to a Metadata request."""
         brokers = [
             MetadataResponseBroker(node_id, *address, self.racks.get(node_id))
             for node_id, address in sorted(self.addresses.items())

@@ -50,8 +50,7 @@ class CleanedPartition(Protocol):
         """Return the offset below which all records are committed."""
 
     @property
-    def directory(self) -> LogDirectory:
-        """Return the log directory that holds the partition."""
+    def directory(self) -> LogDirectory: ...
 
 
 class CleanerSettings(NamedTuple):

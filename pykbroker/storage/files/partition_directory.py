@@ -32,7 +32,7 @@ class PartitionDirectory(msgspec.Struct, frozen=True):
 
 
 def directory_name(key: TopicPartition) -> str:
-    """Return the name of a partition's directory."""
+    """Return the name of a partition's directory, such as `orders-0`."""
     return str(key)
 
 

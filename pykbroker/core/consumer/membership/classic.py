@@ -202,7 +202,6 @@ class ClassicMembership:
         return self._heartbeat
 
     def heartbeat_answered(self, request: HeartbeatRequest, response: HeartbeatResponse | None, now_ms: float) -> None:
-        """Handle the response to a heartbeat."""
         if request is not self._heartbeat:
             return
         self._heartbeat = None

@@ -207,7 +207,6 @@ class ClassicGroup:
         return ErrorCode.NON_EMPTY_GROUP if opaque else ErrorCode.NONE
 
     def listed(self) -> ListedGroup:
-        """Return the group as ListGroups lists it."""
         return ListedGroup(self.id, self.protocol_type, self.state, "classic")
 
     def described(self) -> DescribedGroup:
@@ -248,5 +247,4 @@ class ClassicGroup:
         return commit_ms if known else None
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Return the record that deletes the group."""
         return [CoordinatorRecord(GroupMetadataKey(group=self.id), None)]

@@ -224,5 +224,5 @@ def generation(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
 
 
 def failed_join(code: ErrorCode, member_id: str) -> JoinGroupResponse:
-    """Return a JoinGroup response with an error."""
+    """Return a JoinGroup response with an error, and without a generation."""
     return JoinGroupResponse(error_code=code, member_id=member_id)

@@ -133,7 +133,6 @@ class ConsumerGroup:
         return ErrorCode.NONE
 
     def listed(self) -> ListedGroup:
-        """Return the group as ListGroups lists it."""
         return ListedGroup(self.id, "consumer", self.state, "consumer")
 
     def described(self) -> None:

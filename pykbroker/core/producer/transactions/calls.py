@@ -54,12 +54,10 @@ class GroupMember(Protocol):
     """
 
     @property
-    def group_id(self) -> str:
-        """Return the id of the group."""
+    def group_id(self) -> str: ...
 
     @property
-    def member_id(self) -> str:
-        """Return the id of the member."""
+    def member_id(self) -> str: ...
 
     @property
     def epoch(self) -> int:
@@ -74,16 +72,13 @@ class OffsetToCommit(Protocol):
     """An offset to commit: that of the next record, the leader epoch of the record before it or -1, and a text."""
 
     @property
-    def offset(self) -> int:
-        """Return the offset."""
+    def offset(self) -> int: ...
 
     @property
-    def epoch(self) -> int:
-        """Return the leader epoch."""
+    def epoch(self) -> int: ...
 
     @property
-    def metadata(self) -> str | None:
-        """Return the text."""
+    def metadata(self) -> str | None: ...
 
 
 class CoordinatorCall(ABC):
@@ -114,8 +109,7 @@ class CoordinatorCall(ABC):
             self.result.complete(error)
 
     @abstractmethod
-    def request(self) -> Request[Any]:
-        """Return the request."""
+    def request(self) -> Request[Any]: ...
 
     @abstractmethod
     def codes(self, response: Any) -> dict[str, ErrorCode]:

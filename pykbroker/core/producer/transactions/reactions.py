@@ -83,7 +83,7 @@ PRODUCE: Reactions = dict.fromkeys(ErrorCode, Reaction.ABORTABLE) | {
 
 
 def reaction(reactions: Reactions, code: ErrorCode) -> Reaction:
-    """Return the reaction to an error code."""
+    """Return the reaction to an error code. One that is not in the table is fatal, unless it is retriable."""
     found = reactions.get(code)
     if found is not None:
         return found
