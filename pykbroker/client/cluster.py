@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -34,6 +34,11 @@ class ClusterBroker(msgspec.Struct, frozen=True):
     host: str
     port: int
     rack: str | None = None
+
+    @classmethod
+    def of(cls, node: Any) -> ClusterBroker:
+        """Return the broker that a response of Metadata, or of Produce or Fetch (KIP-951), describes."""
+        return cls(node.node_id, node.host, node.port, node.rack)
 
 
 class ClusterPartition(msgspec.Struct, frozen=True):
@@ -141,10 +146,9 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
             merge.add(described)
         if partial:
             merge.keep_others({described.name for described in response.topics})
-        brokers = [ClusterBroker(each.node_id, each.host, each.port, each.rack) for each in response.brokers]
         controller = response.controller_id
         cluster = Cluster(
-            brokers={broker.node_id: broker for broker in brokers},
+            brokers={node.node_id: ClusterBroker.of(node) for node in response.brokers},
             controller_id=None if controller < 0 else controller,
             cluster_id=response.cluster_id,
             topics=merge.topics,

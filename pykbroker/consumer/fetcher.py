@@ -87,7 +87,9 @@ class Fetcher:
             self._nodes.throttle(call.node, response.throttle_time_ms)
             news = self._fetches.received(call, response)
             if news.leaders:
-                self._metadata.add_leaders(leader_hints(news.leaders), endpoints(response))
+                self._metadata.add_leaders(
+                    leader_hints(news.leaders), [*map(ClusterBroker.of, response.node_endpoints)]
+                )
             if news.is_metadata_stale:
                 self._metadata.request_update()
 
@@ -102,8 +104,3 @@ class Fetcher:
 def leader_hints(leaders: Mapping[TopicPartition, PartitionLeader]) -> dict[TopicPartition, LeaderHint]:
     """Return the leaders that a response reports (KIP-951)."""
     return {key: LeaderHint(each.node, each.epoch) for key, each in leaders.items() if each.node is not None}
-
-
-def endpoints(response: FetchResponse) -> list[ClusterBroker]:
-    """Return the brokers that a response describes."""
-    return [ClusterBroker(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]

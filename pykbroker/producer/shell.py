@@ -347,7 +347,7 @@ class ProducerShell:
             self.nodes.throttle(call.node, response.throttle_time_ms)
             hints = leader_hints(call, response)
             if hints:
-                self.metadata.add_leaders(hints, endpoints(response))
+                self.metadata.add_leaders(hints, [*map(ClusterBroker.of, response.node_endpoints)])
             self._answered(call, response)
 
     def _answered(self, call: ProduceCall, response: ProduceResponse | None) -> None:
@@ -384,8 +384,3 @@ def leader_hints(call: ProduceCall, response: ProduceResponse) -> dict[TopicPart
         if response.node_endpoints
         else {}
     )
-
-
-def endpoints(response: ProduceResponse) -> list[ClusterBroker]:
-    """Return the brokers that a response describes."""
-    return [ClusterBroker(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
