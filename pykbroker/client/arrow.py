@@ -63,7 +63,7 @@ def columns_of(table: ArrowTable, now_ms: int) -> SentColumns:
     """
     pa = pyarrow()
     found = table if isinstance(table, pa.Table) else pa.table(table)
-    # pandas exports an index that is not 0, 1, 2, ... as a column of this name
+    # An index of pandas that is not 0, 1, 2, ... is exported as a column of this name.
     found = found.drop_columns([name for name in found.column_names if name.startswith("__index_level_")])
     check_names(found.column_names)
     key, headers, timestamp = (

@@ -205,7 +205,7 @@ class ClusterMetadata:
             self._schedule.failed(trio.current_time())
             return
         if full and self._interest.ids and version >= TOPIC_ID_VERSION_MIN:
-            # a broker ignores the names in a request that has topic ids
+            # A broker ignores the names in a request that has topic ids.
             ids = [MetadataRequestTopic(topic_id, None) for topic_id in sorted(self._interest.ids)]
             by_id = await self._nodes.ask(node_id, self._message(ids), version)
             named = {topic.name for topic in response.topics}

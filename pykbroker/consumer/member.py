@@ -123,7 +123,7 @@ class MemberTasks:
         self.is_leaving = False
 
     def _next_step(self) -> MemberStep | None:
-        # a classic member would join again at once after it has left
+        # A classic member would join again at once after it has left.
         if self._may_join or isinstance(self._membership, ConsumerMembership):
             return self._membership.step(self._now_ms())
         return self._membership.steps.pending

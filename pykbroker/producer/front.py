@@ -60,6 +60,7 @@ class Front:
         value or header that is not bytes after serialization, and TypeError or ValueError for a timestamp that Kafka
         does not have.
         """
+        # Most records go into the batch of the sticky partition (KIP-794), without the tuple and the checks below.
         if key is None and partition is None and type(value) is bytes and not headers and self.sends_plain:
             found = self._intake.topics.get(topic)
             if found is not None and (batch := found.batch) is not None:

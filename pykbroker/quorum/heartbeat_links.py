@@ -45,6 +45,7 @@ class HeartbeatLinks:
     def closed(self, session: Session) -> None:
         """Note that a connection has ended."""
         broker = self._brokers.pop(session.connection, None)
+        # The broker may have opened another connection before this one has ended.
         if broker is not None and broker not in self._brokers.values():
             self._ended.append(broker)
             self._noted.set()

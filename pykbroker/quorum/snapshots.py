@@ -114,6 +114,7 @@ class SnapshotPart:
         """Make the file durable and give it its name."""
         await self._file.sync()
         self._file.close()
+        # Kafka's snapshots are read-only as well (`FileRawSnapshotWriter.freeze`).
         self._disk.protect(self._part)
         # The name comes last, so that a file with the name of a snapshot is complete.
         self._disk.rename(self._part, self._path)

@@ -34,7 +34,7 @@ def answer(module: str, name: str, incoming: BinaryIO, outgoing: BinaryIO) -> No
 
 
 if __name__ == "__main__":
-    # terminals and service managers send these signals to parent and child
+    # Terminals and service managers send these signals to parent and child.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the child ends when the parent closes its pipes
     if hasattr(os, "nice"):

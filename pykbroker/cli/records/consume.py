@@ -107,7 +107,7 @@ async def run(plan: ReadPlan, form: Format) -> None:
         output.flush()
 
     async def take(parts: list[FetchedColumns]) -> None:
-        # a thread waits for the reader of a full pipe, while this one sends heartbeats
+        # A thread waits for the reader of a full pipe, while this one sends heartbeats.
         await trio.to_thread.run_sync(write, b"".join(map(form, parts)))
 
     async with interruptible() as interruption, Consumer(**plan.settings) as consumer:

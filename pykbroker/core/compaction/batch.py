@@ -27,6 +27,7 @@ def rebuilt(batch: Batch, data: bytes, kept: Sequence[RecordPlace], horizon_ms: 
         payload = b"".join([_moved(data, one, batch.base_timestamp - horizon_ms) for one in kept])
         header = replace(batch, attributes=batch.attributes | DELETE_HORIZON, base_timestamp=horizon_ms)
     youngest = max(one.timestamp_delta for one in kept) + batch.base_timestamp
+    # With LogAppendTime, the time of the header is that of every record.
     if batch.is_log_append_time:
         youngest = batch.max_timestamp
     return sealed(replace(header, max_timestamp=youngest, count=len(kept)), compress(batch.codec, payload))

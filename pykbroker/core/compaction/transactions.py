@@ -40,6 +40,7 @@ class PassedTransactions:
         Raise DecodeError if it is corrupt.
         """
         self._advance(batch.last_offset)
+        # An earlier compaction may have left the bare header of a marker, which has no record.
         kind = next((record.type for record in control_records(batch)), None)
         if kind not in (ControlType.ABORT, ControlType.COMMIT, None):
             return False

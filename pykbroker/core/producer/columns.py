@@ -117,8 +117,10 @@ class Columns:
         if self._ends is None:
             end = min(most, start + max(0, room) // (self._row_bytes_max + overhead))
         else:
+            # `ends` counts the bytes from row 0 on, so that the rows before `start` are added to the room.
             ends, room = self._ends, room + self._ends[start] - self._sizes[start]
             end = bisect_right(range(most), room, lo=start, key=lambda row: ends[row] + overhead * (row - start + 1))
+        # The first record of a batch may exceed `bytes_max`, as in `ProducerBatch.try_append`.
         if end == start and not batch.count and self.record_bytes_max(start) <= batch.reserved:
             return start + 1
         return end
