@@ -63,6 +63,7 @@ class Coordinators:
         deadline. Raise ApiError if the look-up is refused, for example with GROUP_AUTHORIZATION_FAILED.
         """
         backoff = Backoff(self._uniform, self._backoff_ms, self._backoff_ms_max)
+        # A caller that waits here often finds that the look-up before its own has learnt what it needs.
         async with self._locks[kind]:
             while missing := [key for key in keys if (kind, key) not in self._known]:
                 if await self._look_up(kind, missing) < len(missing):

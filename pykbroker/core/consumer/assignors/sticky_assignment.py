@@ -34,6 +34,7 @@ def exchange(
 ) -> None:
     """Improve an assignment until it is optimal: in its balance, then its matches of racks, then its stickiness."""
     near, owners = as_sets(matching), balancing.owners
+    # A match of racks is never given up for stickiness: if all partitions lose their owners, that costs less than it.
     rack_cost = len(candidates) + 1
 
     def cost(partition: TopicPartition, member: str) -> int:

@@ -44,6 +44,7 @@ class HeartbeatFields:
             request.subscribed_topic_names = sorted(subscription.topics)
         pattern = subscription.server_pattern
         if pattern != self._sent.get("pattern"):
+            # Without a value the coordinator would keep the pattern of before, so an empty one withdraws it (KIP-848).
             request.subscribed_topic_regex = pattern or ""
             self._sent["pattern"] = pattern
         if settings.server_assignor is not None and self._is_news("assignor", settings.server_assignor):

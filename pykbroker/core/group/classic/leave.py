@@ -56,6 +56,7 @@ def _leave(shard: Shard, group: ClassicGroup, identity: MemberIdentity, step: St
         if not member_id or instance_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
     if member_id in group.pending:
+        # The group has only given out this id, and no member has joined under it (KIP-394).
         group.pending.discard(member_id)
         shard.timers.cancel(Due(rebalance.SESSION, group.id, member_id))
         return ErrorCode.NONE
