@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 JITTER = 0.2
+"""The share by which a pause is longer or shorter at random, as in Kafka (`RETRY_BACKOFF_JITTER`)."""
 Uniform = Callable[[float, float], float]
 """A function that returns a random number between its two arguments, as `World.rng.uniform` does."""
 

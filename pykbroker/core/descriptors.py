@@ -25,6 +25,7 @@ SEALED_SEGMENTS_SHARE = 16
 LENT = 2
 """The number of unloaded segments, per loaded segment, that may stay open while their data is sent to clients."""
 SEALED_SEGMENTS_MAX = 64
+"""The largest number of sealed segments that are loaded in each log directory."""
 CLIENTS_SHARE = 4
 """One descriptor in this many is reserved for clients if no config sets the number."""
 DESCRIPTORS_FOR_CLIENTS_MAX = 1000

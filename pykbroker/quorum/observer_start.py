@@ -36,6 +36,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterRequest
 
 CONTROLLERS = 2
+"""The type of the controllers' endpoints in DescribeCluster (KIP-919)."""
 ATTEMPT_S_MAX = 5.0
 RETRY_S = 0.2
 WARNING_AFTER_S = 3.0

@@ -23,6 +23,7 @@ from wire.records.record import records
 from wire.stored.control import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
 
 BATCH_RECORDS_MAX = 1024
+"""The size of a batch in Kafka's snapshots (`SnapshotEmitter.DEFAULT_BATCH_SIZE`)."""
 BATCH_BYTES_ENOUGH = 1 << 20
 NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 SIZE_BYTES = 4
 NICENESS = 10
+"""A worker leaves the CPU to the broker's event loop if both have work."""
 
 
 def answer(module: str, name: str, incoming: BinaryIO, outgoing: BinaryIO) -> None:

@@ -27,6 +27,7 @@ from wire.error_codes import ErrorCode
 from wire.sentinels import NO_OFFSET, NO_SEQUENCE
 
 BATCHES_REMEMBERED = 5
+"""An idempotent producer of Kafka has up to five requests in flight, and may send any of them again."""
 TRANSACTION_VERSION_2 = 2
 """The first version in which every transaction has its own epoch, and its marker carries the next epoch (KIP-890)."""
 

@@ -32,6 +32,7 @@ TYPES = ("client-id", "user", "ip")
 """Entity types in the order of Java's hash tables, which Kafka's records and messages have."""
 
 EPSILON = 1e-6
+"""Kafka's tolerance in the test of a whole number (`ClientQuotaControlManager`)."""
 
 
 def alter_client_quotas(context: ControllerContext, request: AlterClientQuotasRequest) -> Deciding:

@@ -22,6 +22,7 @@ from wire.stored.metadata_security import RemoveUserScramCredentialRecord, UserS
 
 MECHANISMS = {of.number: of for of in SCRAM_HASHES.values()}
 ITERATIONS_MAX = 16_384
+"""Kafka's limit (`ScramControlManager.MAX_ITERATIONS`)."""
 
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 

@@ -9,6 +9,7 @@ from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, Allo
 from wire.stored.metadata_settings import ProducerIdsRecord
 
 BLOCK_IDS = 1_000
+"""The number of ids in a block, as in Kafka (`ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`)."""
 PRODUCER_ID_MAX = 2**63 - 1
 
 

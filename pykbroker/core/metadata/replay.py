@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_CHANGE = -1
+"""The values with which a PartitionChangeRecord leaves the leader, and the state of its recovery, as they are."""
 EVERY_TOPIC = ""
 
 

@@ -13,6 +13,7 @@ from pykbroker.core.telemetry.subscriptions import ClientProperties, RequestedMe
 from wire.error_codes import ErrorCode
 
 CLIENTS_MAX = 16_384
+"""The number of clients that Kafka remembers too (`ClientMetricsManager.CACHE_MAX_SIZE`)."""
 ASK_ANEW = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 """Errors after which a client may ask for subscriptions before its interval has passed."""
 

@@ -17,6 +17,7 @@ from pykbroker.core.metadata.image import ConfigsImage
 ALL = "*"
 UNKNOWN = "unknown"
 INTERVAL_MS_DEFAULT = 300_000
+"""The interval of a client that matches no subscription: the default of the config `interval.ms`."""
 
 ClientProperties = Mapping[str, str]
 """A client's properties, by the names that a subscription's `match` uses."""

@@ -21,6 +21,7 @@ DELETED_NAME = re.compile(r".+\.[0-9a-f]{32}-delete")
 ASIDE = re.compile(r".+\.[0-9a-f]{32}-stray")
 FUTURE_NAME = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)\.[0-9a-f]{32}-future")
 NAME_MAX = 255
+"""The largest number of bytes in a file name on Linux."""
 DELETE, STRAY, FUTURE = "delete", "stray", "future"
 
 

@@ -20,6 +20,7 @@ REFUSED_ATTRIBUTES = 0x2F
 If one of these bits is not allowed, their value as a number is above the last codec.
 """
 SIZE_TO_MAGIC = 17
+"""The size of a batch up to the end of its magic byte, which has this place in every version of the format."""
 RECORD_BYTES_MIN = 7
 """The size of a record without key, value and headers."""
 COMPRESSED_RECORDS_MAX = (64 << 20) // RECORD_BYTES_MIN

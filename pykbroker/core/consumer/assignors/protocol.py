@@ -16,6 +16,7 @@ from wire.stored.consumer_protocol import (
 from wire.stored.framing import decode_versioned, encode_versioned
 
 NEWEST = 3
+"""The newest version of ConsumerProtocolSubscription and of ConsumerProtocolAssignment."""
 
 
 def encode_subscription(subscription: MemberSubscription, version: int = NEWEST) -> bytes:

@@ -17,6 +17,7 @@ from wire.messages.sync_group import SyncGroupRequest
 
 PROTOCOL_TYPE = "consumer"
 REASON_CHARS_MAX = 255
+"""The length to which Kafka's clients cut the reason of a JoinGroup or LeaveGroup (`maybeTruncateReason`, KIP-800)."""
 
 
 def join_request(
