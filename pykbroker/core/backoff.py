@@ -12,5 +12,6 @@ Uniform = Callable[[float, float], float]
 
 def delay_ms(failures: int, ms: float, ms_max: float, uniform: Uniform) -> float:
     """Return the ms to wait after so many earlier failures: doubled at each, with a jitter of 20 %, up to `ms_max`."""
+    # 2.0**1024 raises OverflowError.
     doubled = ms_max if failures > 64 else min(ms * 2.0**failures, ms_max)
     return min(doubled * uniform(1 - JITTER, 1 + JITTER), ms_max)

@@ -34,6 +34,7 @@ def new_id(randomness: Randomness) -> bytes:
     """Return a random UUID of version 4, whose text does not begin with "-" like a command-line option."""
     while True:
         drawn = bytearray(randomness.randbytes(ID_BYTES))
+        # RFC 9562 puts the version and the variant into these bits.
         drawn[6] = drawn[6] & 0x0F | 0x40
         drawn[8] = drawn[8] & 0x3F | 0x80
         if not id_text(drawn).startswith("-"):

@@ -82,6 +82,7 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
     def delivery_ms(self) -> int:
         """Return the time in ms after which a record that was not acknowledged fails."""
         least = int(self.linger_ms) + self.request_timeout_ms
+        # Kafka's default of 2 minutes, which a longer least time replaces (`KafkaProducer.configureDeliveryTimeout`).
         return max(120_000, least) if self.delivery_timeout_ms is None else self.delivery_timeout_ms
 
     @property

@@ -18,7 +18,8 @@ class ReplicationQuota:
     """A limit on the traffic of throttled replicas. Times are in ms, monotonic.
 
     The rate is averaged over at most `windows` windows of `window_ms`, and over one window at least. A message of any
-    size may pass while the rate is not above the limit, so that every replica makes progress.
+    size may pass while the rate is not above the limit, so that every replica makes progress. The default windows are
+    those of Kafka's `replication.quota.window.num` and `replication.quota.window.size.seconds`.
     """
 
     def __init__(self, windows: int = 11, window_ms: float = 1000) -> None:

@@ -69,6 +69,7 @@ def requested_metrics(
     metrics = (ALL,) if ALL in metrics else metrics
     interval_ms = min((one.interval_ms for one in matching), default=INTERVAL_MS_DEFAULT)
     checksum = crc32.iscsi(f"{metrics} {interval_ms}".encode() + client_instance_id)
+    # A subscription id is signed, and the checksum is not.
     return RequestedMetrics(checksum - (checksum >> 31 << 32), metrics, interval_ms)
 
 

@@ -149,7 +149,10 @@ class FutureLogs:
 
 
 def free_name(disk: Disk, key: TopicPartition, topic_id: bytes, why: str) -> str:
-    """Return an unused directory name for a deleted or stray partition, or for a future log."""
+    """Return an unused directory name for a deleted or stray partition, or for a future log.
+
+    The name has the digits of the topic id, or of the next number after it that no directory has.
+    """
     unique = int.from_bytes(topic_id, "big")
     while disk.exists(name := away_name(key, f"{unique:032x}", why)):
         unique = (unique + 1) % 2**128

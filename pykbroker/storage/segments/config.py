@@ -74,5 +74,5 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def decompressed_bytes_max(self) -> int:
-        """Return how many bytes a batch may decompress to."""
+        """Return how many bytes a batch may decompress to. Kafka has no such limit."""
         return min(16 * self.max_message_bytes, 64 << 20)

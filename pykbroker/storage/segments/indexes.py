@@ -128,6 +128,7 @@ class TimeIndex:
         """Return the content of the index file."""
         halves = array(I32, big_endian(self._timestamps[:]).tobytes())
         columns = array(I32, bytes(len(self) * TIME_ENTRY_BYTES))
+        # An entry has three columns of 4 bytes: the halves of the timestamp, and the relative offset.
         columns[0::3], columns[1::3] = halves[0::2], halves[1::2]
         columns[2::3] = big_endian(self._relative[:])
         return columns.tobytes()
