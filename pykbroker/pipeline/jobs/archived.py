@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
@@ -93,27 +93,34 @@ class ArchiveReader(NamedTuple):
     is_replaced: Callable[[], bool] = lambda: False
 
 
+class ArchiveSelection(Protocol):
+    """The part of a job's settings that names an archive, and the topics of it that the job reads, or none for all."""
+
+    @property
+    def archive(self) -> str: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def topics(self) -> tuple[str, ...]: ...
+
+
 def with_archive(
-    spark: SparkSession,
-    place: str,
-    format_: str,
-    topics: tuple[str, ...],
-    use: Callable[[ArchivedRecords], Result],
-    say: Say,
+    spark: SparkSession, settings: ArchiveSelection, job: str, use: Callable[[ArchivedRecords], Result], say: Say
 ) -> Result:
     """Return what a function makes of the records of an archive, of all topics or of some.
 
-    A batch that stays half there, and damages, are in the records. A running `archive` may merge files before Spark has
-    read them. Then the function runs again, which is said. Raise PipelineError if there is no archive.
+    Half-written batches and damages are in the records. A running `archive` may merge files before Spark has read them.
+    The function then runs again, and a line of the job says so. Raise PipelineError if there is no archive.
     """
+    place, topics = settings.archive, settings.topics
     for attempt in range(1, READ_ATTEMPTS + 1):
-        reader = _reader(spark, place, format_, topics)
+        reader = _reader(spark, place, settings.format, topics)
         try:
             return use(ArchivedRecords(reader.claims, _of_topics(reader.records(), topics), reader.damages))
         except Exception:
             if attempt == READ_ATTEMPTS or not _is_replaced(reader):
                 raise
-            say(f"files of {place} were replaced meanwhile: it is read again")
+            say(f"{job}: files of {place} were replaced meanwhile: it is read again")
     raise AssertionError("the last attempt has a result or an error")
 
 

@@ -104,17 +104,7 @@ def _audited(session: PipelineSession, settings: AuditSettings, say: Say) -> Aud
         lost = claimed_losses(archived, settings, before and before[1])
         return compared_with_claims(found(session.spark, sides, ends, cluster_id, now_ms, lost), archived, settings)
 
-    if settings.archive:
-        findings = with_archive(
-            session.spark,
-            settings.archive,
-            settings.format,
-            settings.topics,
-            measured,
-            lambda line: say(f"{JOB}: {line}"),
-        )
-    else:
-        findings = measured()
+    findings = with_archive(session.spark, settings, JOB, measured, say) if settings.archive else measured()
     if settings.page:
         say(f"audit: the page is {write_page(session.spark, settings.page, findings)}")
     lines = audit_lines(findings)

@@ -135,12 +135,7 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
     with closed_after(state.close):
         state.open()
         figures = with_archive(
-            session.spark,
-            settings.archive,
-            settings.format,
-            settings.topics,
-            lambda archived: _compacted(archived, state, settings, say),
-            lambda line: say(f"{JOB}: {line}"),
+            session.spark, settings, JOB, lambda archived: _compacted(archived, state, settings, say), say
         )
     say(f"compact: {settings.target} has {figures['keys']:,} keys")
     return JobReport(JOB, figures, [], time.monotonic() - begun)

@@ -72,14 +72,7 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if a task fails."""
     begun, starts = time.monotonic(), dict[TopicPartition, SourcePosition]()
     spark = session.spark.newSession()
-    report = with_archive(
-        spark,
-        settings.archive,
-        settings.format,
-        settings.topics,
-        lambda archived: _replayed(spark, settings, archived, starts, say),
-        lambda line: say(f"{JOB}: {line}"),
-    )
+    report = with_archive(spark, settings, JOB, lambda archived: _replayed(spark, settings, archived, starts, say), say)
     report.seconds = time.monotonic() - begun
     return report
 

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, recreated_topics, require_topics
@@ -105,12 +106,8 @@ def verify(session: PipelineSession, settings: VerifySettings, say: Say) -> JobR
     begun = time.monotonic()
     try:
         if settings.source is None:
-            report = _with_archive(
-                session,
-                settings,
-                settings.topics,
-                lambda archived: _verified_alone(session, settings, archived, say),
-                say,
+            report = with_archive(
+                session.spark, settings, JOB, lambda archived: _verified_alone(session, settings, archived, say), say
             )
         else:
             report = retried_by_data_source(
@@ -125,17 +122,6 @@ def verify(session: PipelineSession, settings: VerifySettings, say: Say) -> JobR
         report = JobReport(JOB, {}, [f"a file of the archive cannot be read: {path}: {root_cause(text)}"])
     report.seconds = time.monotonic() - begun
     return report
-
-
-def _with_archive(
-    session: PipelineSession,
-    settings: VerifySettings,
-    topics: tuple[str, ...],
-    compare: Callable[[ArchivedRecords], JobReport],
-    say: Say,
-) -> JobReport:
-    place, format_ = settings.archive, settings.format
-    return with_archive(session.spark, place, format_, topics, compare, lambda line: say(f"{JOB}: {line}"))
 
 
 def _verified_alone(session: PipelineSession, settings: VerifySettings, found: ArchivedRecords, say: Say) -> JobReport:
@@ -240,7 +226,7 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
         against = partial(_against_topics, session, settings, cluster, found._replace(claims=claims), held)
         return with_still_logs(lambda: cluster.ends(facts), against)
 
-    return _with_archive(session, settings, source.topics, compare, say)
+    return with_archive(session.spark, replace(settings, topics=source.topics), JOB, compare, say)
 
 
 def with_still_logs(read_ends: Callable[[], LogEnds], compare: Callable[[LogEnds], JobReport]) -> JobReport:

@@ -25,6 +25,7 @@ from pykbroker.pipeline.jobs.compact import CompactSettings, compact
 from pykbroker.pipeline.jobs.differences import read_ranges
 from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, SUMS, TableBatch, history, loaded
 from pykbroker.pipeline.jobs.table_sums import TableSums, noted_sums
+from pykbroker.pipeline.jobs.verify import VerifySettings
 from pykbroker.pipeline.report import ExitCode
 from pykbroker.pipeline.schema import with_times
 from tests.interop.pipeline.archive_jobs import Archives, running, wait_until
@@ -143,7 +144,9 @@ def test_the_sums_of_a_table_outlive_a_kill_before_they_are_noted(
     now = loaded(archives.spark, table_of(archives, table))
     assert sums_of(archives, table) == summed_rows(archives, table)
     assert noted_sums(now).ranges() == list(sums_of(archives, table).values())
-    read = with_archive(archives.spark, archives.path(table), "iceberg", (), lambda found: found, print)
+    read = with_archive(
+        archives.spark, VerifySettings(None, archives.path(table), "iceberg"), "verify", lambda found: found, print
+    )
     formats.feed(topic, numbers(15, 17), 1)
     archives.archive(source, table, format="iceberg")
     assert read.records.count() == sum(each.count for each in read.claims.ranges.values()) == 15  # of one snapshot

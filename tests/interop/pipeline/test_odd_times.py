@@ -14,6 +14,7 @@ from pykbroker.pipeline.jobs.audit import AuditSettings, audit
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
 from pykbroker.pipeline.jobs.decode import DecodeSettings, decode
 from pykbroker.pipeline.jobs.replay import ReplaySettings, replay
+from pykbroker.pipeline.jobs.verify import VerifySettings
 from pykbroker.pipeline.report import ExitCode
 from pykbroker.pipeline.session import PipelineSession, with_data_source
 from pykbroker.pipeline.times import CONNECTOR_EXACT_MS, DAY_MS, DAYS_END_MS, FIRST_DAY_MS, date_of, timestamp_of
@@ -157,7 +158,7 @@ def test_the_times_of_an_archive_of_before_come_from_its_timestamps(archives: Ar
             tuple(row) for row in found.records.select("offset", time_ms, date_of(time_ms)).orderBy("offset").collect()
         ]
 
-    found = with_archive(archives.spark, archives.path("lake"), "parquet", (), read, print)
+    found = with_archive(archives.spark, VerifySettings(None, archives.path("lake")), "verify", read, print)
     assert found == [(at, ms, day_of(ms)) for at, ms in enumerate(times)]
     compact(archives.session, CompactSettings(archives.path("lake"), archives.path("state")), print)
     (latest,) = archives.spark.read.parquet(archives.path("state")).select("offset", "timestamp_ms").collect()

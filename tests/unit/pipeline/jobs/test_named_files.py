@@ -39,6 +39,7 @@ from pykbroker.pipeline.jobs.commits import (
     summed_ranges,
     unproven_note,
 )
+from pykbroker.pipeline.jobs.compact import CompactSettings
 from pykbroker.pipeline.jobs.file_lists import CHANGES, LISTS
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day, unlike_partitions
@@ -250,7 +251,7 @@ class Reading:
 
     def with_archive(self, use: Callable[[ArchivedRecords], Any]) -> Any:
         spark: Any = None
-        return archived.with_archive(spark, str(self.directory), "parquet", (), use, self.said.append)
+        return archived.with_archive(spark, CompactSettings(str(self.directory), ""), "compact", use, self.said.append)
 
 
 @pytest.fixture
@@ -281,7 +282,7 @@ def test_a_reader_of_a_file_that_a_merge_has_replaced_begins_again(
     reading.in_read = [] if is_listed else list(merges)
     assert reading.with_archive(use) == (BATCHES + 1) * FILES * FILE_RECORDS
     assert len(uses) == 1 + is_listed
-    assert reading.said == [f"files of {tmp_path} were replaced meanwhile: it is read again"]
+    assert reading.said == [f"compact: files of {tmp_path} were replaced meanwhile: it is read again"]
     [path] = (tmp_path / DAY).glob("part-*.parquet")
     path.unlink()
     with pytest.raises(PipelineError, match=rf"is damaged: {DAY}/part-0-40\.parquet is missing, which has 40 records"):
@@ -438,7 +439,7 @@ def test_the_claims_of_a_table_are_those_of_the_snapshot_that_is_read(monkeypatc
         raise ValueError("expired")
 
     with pytest.raises(ValueError, match="expired"):
-        archived.with_archive(spark, "c.n.t", "iceberg", (), use, lambda _: None)
+        archived.with_archive(spark, CompactSettings("c.n.t", "", "iceberg"), "compact", use, lambda _: None)
     assert found == [(number, number) for number in range(1, 2 * READ_ATTEMPTS, 2)]
 
 
