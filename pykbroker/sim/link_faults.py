@@ -1,7 +1,8 @@
-"""The faults of the network between the clients and a broker."""
+"""The faults of the network between clients and brokers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import ClassVar
@@ -16,12 +17,17 @@ STALLED, STALL_S_MAX = 0.4, 5.0
 
 
 class LinkFaults:
-    """Faults that cut, delay or break the connections between the broker and its clients."""
+    """Faults that cut, delay or break the connections between a broker and its clients.
+
+    `choose` returns the host of the broker whose connections are cut.
+    """
 
     KINDS: ClassVar = ("isolate", "deafen", "mute", "lose_segments", "stall")
 
-    def __init__(self, network: Network, broker: str, clients: list[str], pace: FaultPace, dice: Random) -> None:
-        self._network, self._broker, self._clients = network, broker, clients
+    def __init__(
+        self, network: Network, choose: Callable[[], str], clients: list[str], pace: FaultPace, dice: Random
+    ) -> None:
+        self._network, self._choose, self._clients = network, choose, clients
         self._pace, self._dice = pace, dice
 
     async def isolate(self) -> None:
@@ -53,10 +59,11 @@ class LinkFaults:
         await self._pace.wait_during()
 
     async def _cut(self, *, deaf: bool, mute: bool) -> None:
+        broker = self._choose()
         for client in self._clients:
             if deaf:
-                self._network.cut(client, self._broker)
+                self._network.cut(client, broker)
             if mute:
-                self._network.cut(self._broker, client)
+                self._network.cut(broker, client)
         await self._pace.wait_during()
         self._network.heal()

@@ -52,7 +52,7 @@ class Nemesis:
         self._dice = dice = simulation.dice("nemesis")
         self._kinds = [kind for kind in kinds if dice.random() < 0.6] or list(kinds)
         self._pace = FaultPace(dice)
-        self._links = LinkFaults(network, node.machine.name, clients, self._pace, dice)
+        self._links = LinkFaults(network, lambda: node.machine.name, clients, self._pace, dice)
         self._machine = MachineFaults(node, directories, self._pace, dice)
         self.happened: dict[str, int] = {}
 

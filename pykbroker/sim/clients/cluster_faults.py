@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import trio
@@ -11,6 +10,7 @@ import trio
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.clients.stage import ClientStage
 from pykbroker.sim.fault_pace import FaultPace
+from pykbroker.sim.link_faults import LinkFaults
 from pykbroker.sim.scripted.connection import Dropped, NoAnswer
 from pykbroker.sim.scripted.node import ScriptedNode
 from wire.api import ApiKey
@@ -28,11 +28,7 @@ class ClusterFaults:
     """
 
     KINDS: ClassVar = (
-        "isolate",
-        "deafen",
-        "mute",
-        "lose_segments",
-        "stall",
+        *LinkFaults.KINDS,
         "disconnect",
         "restart",
         "move_leader",
@@ -60,6 +56,7 @@ class ClusterFaults:
         self._kinds = [kind for kind in kinds if dice.random() < 0.6] or kinds
         self._groups, self._transactional_ids = list(groups), list(transactional_ids)
         self._pace = FaultPace(dice)
+        self._links = LinkFaults(self._network, lambda: f"node{self._node_id()}", stage.clients, self._pace, dice)
         self._fates: dict[int, str] = {}
         self.happened: dict[str, int] = {}
         for node in self._cluster.nodes.values():
@@ -72,7 +69,7 @@ class ClusterFaults:
             kind = self._dice.choice(self._kinds)
             self.happened[kind] = self.happened.get(kind, 0) + 1
             self._stage.simulation.trace("fault", kind)
-            await getattr(self, kind)()
+            await (getattr(self, kind, None) or getattr(self._links, kind))()
         self.end()
 
     def end(self) -> None:
@@ -82,41 +79,12 @@ class ClusterFaults:
 
     # ---- the network
 
-    async def isolate(self) -> None:
-        """Cut all traffic between the clients and a node."""
-        await self._cut(deaf=True, mute=True)
-
-    async def deafen(self) -> None:
-        """Drop all traffic to a node."""
-        await self._cut(deaf=True, mute=False)
-
-    async def mute(self) -> None:
-        """Drop all traffic from a node."""
-        await self._cut(deaf=False, mute=True)
-
-    async def lose_segments(self) -> None:
-        """Lose TCP segments and reset connections at random."""
-        before = self._network.faults
-        self._network.faults = replace(before, lost=0.05, reset=0.01)
-        await self._pace.wait_during()
-        self._network.faults = before
-
     async def stall(self) -> None:
         """Delay the segments of a client."""
         client, until_s = self._dice.choice(self._stage.clients), trio.current_time() + self._dice.uniform(0.2, 3)
         for end in self._network.ends(client):
             end.stall(until_s)
         await self._pace.wait_during()
-
-    async def _cut(self, *, deaf: bool, mute: bool) -> None:
-        host = f"node{self._node_id()}"
-        for client in self._stage.clients:
-            if deaf:
-                self._network.cut(client, host)
-            if mute:
-                self._network.cut(host, client)
-        await self._pace.wait_during()
-        self._network.heal()
 
     # ---- nodes
 

@@ -46,7 +46,7 @@ class ClusterLinkFaults:
         if kind in self.ONE_BROKER:
             node_id = self._dice.choice(sorted(self._cluster.nodes))
             others = [host_of(each) for each in self._cluster.nodes if each != node_id]
-            links = LinkFaults(self._network, host_of(node_id), [*others, *self._hosts], self._pace, self._dice)
+            links = LinkFaults(self._network, lambda: host_of(node_id), [*others, *self._hosts], self._pace, self._dice)
             await getattr(links, kind)()
         else:
             await getattr(self, kind)()
