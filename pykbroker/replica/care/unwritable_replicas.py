@@ -79,9 +79,9 @@ class UnwritableReplicas:
     async def _probed(
         self, partition: Partition, unwritable: Unwritable, rooms: dict[LogDirectory, bool]
     ) -> UnwritableStep:
-        """Return the step of a replica that lacks nothing: to return if its log directory has room.
+        """Return RETURN for a replica that lacks nothing if its log directory has room, and WAIT otherwise.
 
-        A replica that was deleted or moved during the probe waits.
+        Return WAIT, too, for a replica that was deleted or moved during the probe.
         """
         directory = partition.directory
         if directory not in rooms:

@@ -38,10 +38,10 @@ Entries = tuple[tuple[int, int], ...]
 class Flusher:
     """The part of a log that makes it durable.
 
-    All records below `recovery_point` are durable. On macOS, unless a config asks for durability, they only reach the
-    device before all that is written later. `failed` is the error that ended flushing, or None. No later record becomes
-    durable after it. `is_future` is true for a future log: the log that it replaces may be on another device, so that
-    its records must be durable before that log is removed.
+    All records below `recovery_point` are durable. On macOS, unless a config asks for durability, it is only certain
+    that they reach the device before everything that is written later. `failed` is the error that ended flushing, or
+    None. No later record becomes durable after it. `is_future` is true for a future log: the log that it replaces may
+    be on another device, so that its records must be durable before that log is removed.
     """
 
     __slots__ = (
