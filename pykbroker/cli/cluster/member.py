@@ -11,6 +11,7 @@ import sys
 import threading
 
 from pykbroker.cli.main import pykbroker
+from pykbroker.cli.signals import SIGNAL_EXIT_CODE
 from pykbroker.world.temporary import remove_orphan
 
 TEMPORARY, KEPT = "temporary", "kept"
@@ -19,6 +20,8 @@ TEMPORARY, KEPT = "temporary", "kept"
 def main(data_dir: str, kind: str, *options: str) -> None:
     """Run `pykbroker start` on a data directory. Remove a temporary one if the supervisor cannot do it any more."""
     orphaned = threading.Event()
+    # `start` has its own handler, but only once it is imported. The default would end the process before `finally`.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(SIGNAL_EXIT_CODE + number))
     threading.Thread(target=stop_at_end_of_input, args=(orphaned,), daemon=True).start()
     try:
         pykbroker(["start", "--data-dir", data_dir, *options], prog_name="pykbroker")

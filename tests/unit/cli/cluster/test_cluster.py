@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from pykbroker.cli.cluster.member import TEMPORARY
+from pykbroker.cli.cluster import member
 from pykbroker.cli.cluster.plan import ClusterPlan
 from pykbroker.cli.cluster.run import Supervisor, warn_left_out
 from pykbroker.cli.main import pykbroker
@@ -62,12 +64,21 @@ def test_the_data_of_brokers_that_are_not_started_is_named(tmp_path: Path, caplo
     assert "Start with --brokers 4, or move their replicas first" in first
 
 
+def test_a_broker_whose_supervisor_dies_while_it_is_imported_removes_its_temporary_directory(tmp_path: Path) -> None:
+    data = tmp_path / "cluster" / "1"
+    data.mkdir(parents=True)
+    command = [sys.executable, "-m", member.__name__, str(data), member.TEMPORARY, "--listen", "127.0.0.1:0"]
+    outcome = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=30)  # an ended supervisor
+    assert outcome.returncode in (0, 128 + signal.SIGTERM), outcome.stderr
+    assert not list(tmp_path.iterdir())
+
+
 async def test_the_second_signal_kills_the_brokers_and_the_log_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     plan = ClusterPlan(1, 1, Address("127.0.0.1", 9092))
-    supervisor = Supervisor(plan, str(tmp_path), TEMPORARY, restarts=True)
+    supervisor = Supervisor(plan, str(tmp_path), member.TEMPORARY, restarts=True)
     killed = []
 
     class Running:
