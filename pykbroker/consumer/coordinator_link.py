@@ -1,4 +1,4 @@
-"""The way to the coordinator of a consumer's group, on a connection of its own."""
+"""The connection of a consumer to the coordinator of its group, which is used for nothing else."""
 
 from __future__ import annotations
 

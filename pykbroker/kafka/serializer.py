@@ -32,7 +32,7 @@ class Deserializer(ABC):
 
 
 class DefaultSerializer(Serializer, Deserializer):
-    """Text in an encoding. Bytes and None are sent as they are."""
+    """A serializer and deserializer of texts in an encoding. Bytes and None are sent as they are."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         self.encoding = encoding
@@ -47,7 +47,7 @@ class DefaultSerializer(Serializer, Deserializer):
 
 
 class JsonSerializer(DefaultSerializer):
-    """JSON in an encoding. None is a tombstone."""
+    """A serializer and deserializer of JSON texts in an encoding. None is a tombstone."""
 
     def serialize(self, topic: str, headers: RecordHeaders, data: Any) -> Any:
         """Return an object as JSON."""

@@ -77,9 +77,10 @@ def replace(path: Path, name: Path, content: bytes, place: Callable[[Path, Path]
 
 
 def make(path: Path) -> list[Path]:
-    """Make a directory and those above it that are missing, so that their names are durable. A failure leaves none.
+    """Make a directory and all missing ones above it, so that their names are durable. A failure leaves no new
+    directory.
 
-    Return those that were missing, the lowest one first.
+    Return the directories that were missing, the lowest one first.
     """
     missing = [each for each in (path, *path.parents) if not each.exists()]
     try:

@@ -36,7 +36,7 @@ def serialized(part: str, content: Any, serializer: Callable[[Any], Any]) -> byt
 
 
 def to_bytes(part: str, content: Any) -> bytes | None:
-    """Return a key or a value as bytes that their owner cannot change any more. Raise TypeError for no bytes."""
+    """Return a key or a value as bytes that their owner cannot change any more. Raise TypeError for another type."""
     if content is None or type(content) is bytes:
         return content
     if isinstance(content, bytes | bytearray | memoryview):
@@ -45,7 +45,7 @@ def to_bytes(part: str, content: Any) -> bytes | None:
 
 
 def timestamp_of(timestamp: Any) -> int:
-    """Return a timestamp in ms since 1970. Raise TypeError for no integer, and ValueError for one out of range.
+    """Return a timestamp in ms since 1970. Raise TypeError for another type, and ValueError if it is out of range.
 
     Kafka's producer refuses a time before 1970, which a broker stores like any other. Copies of records need it.
     """
@@ -61,7 +61,7 @@ def timestamp_of(timestamp: Any) -> int:
 
 
 def partition_of(partition: Any) -> int | None:
-    """Return a partition, or None for any. Raise TypeError for no integer."""
+    """Return a partition, or None for any. Raise TypeError for another type."""
     if partition is None or type(partition) is int:
         return partition
     try:

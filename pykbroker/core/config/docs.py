@@ -532,7 +532,7 @@ UNUSED = {
     "sasl.login.refresh.buffer.seconds":
         "how many s before its OAuth token expires the broker has a new one, if it can.",
     "sasl.login.refresh.min.period.seconds":
-        "for how many s at least the broker keeps an OAuth token before it gets a new one.",
+        "how many s the broker keeps an OAuth token, at least, before it gets a new one.",
     "sasl.login.refresh.window.factor": "after what share of an OAuth token's life the broker gets a new one.",
     "sasl.login.refresh.window.jitter":
         "what share of an OAuth token's life chance may add to the time of its renewal.",

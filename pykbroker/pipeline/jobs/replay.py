@@ -151,7 +151,8 @@ def span_rows(records: DataFrame, settings: ReplaySettings, *, has_checksum: boo
 def claimed_spans(
     claimed: Claimed, rows: Iterable[tuple[Any, ...]], settings: ReplaySettings
 ) -> dict[TopicPartition, ArchivedRange]:
-    """Return what there is between the bounds. Raise PipelineError if the records of all partitions are not as claimed.
+    """Return the range of each partition that lies between the bounds. Raise PipelineError if the records of all
+    partitions are not as claimed.
 
     Each row has the range of a partition, and the first offset, the last one and the number between the bounds.
     """

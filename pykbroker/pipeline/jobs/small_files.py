@@ -45,7 +45,7 @@ def merge_small_files(
     Spark's DDL. Without them, those of all files are read.
 
     Readers of the bare directory see the old files or the new ones. A file system without an exchange of directories
-    keeps its small files, and so does a day with a damaged file, which is said.
+    keeps its small files, and so does a day with a damaged file; a line says so.
     """
     state, listed = commits.read(), archive.files()
     if troubles := damages(state.files, listed):
@@ -172,8 +172,8 @@ def merge_files_of_table(
 ) -> int:
     """Merge the small files of each day of an Iceberg table that has several. Return their number.
 
-    The new snapshot has these properties. It replaces files only if no other process has changed them. All are kept if
-    one is damaged, which is said.
+    The new snapshot has these properties. It replaces files only if no other process has changed them. If one of the
+    files is damaged, all are kept, and a line says so.
     """
     jvm: Any = spark._jvm
     action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession).rewriteDataFiles(table)

@@ -29,7 +29,7 @@ RETRY_S = 0.05
 
 
 class PartitionAlterer(Protocol):
-    """The way to the active controller."""
+    """An interface that asks the active controller to change ISRs."""
 
     async def ask(self, request: AlterPartitionRequest, /) -> AlterPartitionResponse:
         """Send the request to the active controller, over lost connections and changes of the controller.

@@ -40,7 +40,10 @@ def _log_start(cluster: SimCluster, node_id: int, place: Place) -> int:
 def _compare(
     place: Place, leader: int, high_watermark: int, logs: dict[int, StoredBatches], starts: dict[int, int]
 ) -> Iterator[str]:
-    """Compare the batches from the higher one of two log start offsets on. A batch that holds it is only in one log."""
+    """Compare the batches from the higher one of two log start offsets on.
+
+    Only one log has a batch across that offset.
+    """
     ours = logs[leader]
     for node_id, theirs in logs.items():
         start = max(min(ours, default=0), min(theirs, default=0), starts[leader], starts[node_id])

@@ -60,7 +60,7 @@ def _check(commits: list[Commit], fetched: list[FetchedOffset]) -> Iterator[Anom
 
 
 def _untrue(one: FetchedOffset, found: Commit | None) -> str:
-    """Describe why a response is wrong regardless of all other responses. Return an empty string if it is not."""
+    """Return why a response is wrong regardless of all other responses, or an empty text if it may be right."""
     if found is None:
         return "" if one.mark == NOTHING and one.offset < 0 else "invented offset"
     if found.outcome is SendOutcome.REFUSED:
