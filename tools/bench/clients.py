@@ -9,9 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from tools.broker_process import BrokerProcess
 
@@ -19,20 +19,25 @@ Measured = dict[str, float]
 THIS_PYTHON = (sys.executable,)
 
 
-def timed(count: int, work: Callable[[], Any]) -> Measured:
-    """Return the rate in 1,000 records per second, and the CPU seconds of this process for a million records."""
+@contextmanager
+def timed(count: int) -> Iterator[Measured]:
+    """Yield a dict that gets the figures of the block, which handles `count` records.
+
+    They are the rate in 1,000 records per second, and the CPU seconds of this process for a million records.
+    """
+    found: Measured = {}
     begun, cpu = time.perf_counter(), time.process_time()
-    work()
+    yield found
     seconds, used = time.perf_counter() - begun, time.process_time() - cpu
-    return {"rate": count / seconds / 1000, "cpu": used / count * 1e6}
+    found.update(rate=count / seconds / 1000, cpu=used / count * 1e6)
 
 
-async def timed_async(count: int, work: Callable[[], Awaitable[Any]]) -> Measured:
-    """Return what `timed` returns, for an async function."""
-    begun, cpu = time.perf_counter(), time.process_time()
-    await work()
-    seconds, used = time.perf_counter() - begun, time.process_time() - cpu
-    return {"rate": count / seconds / 1000, "cpu": used / count * 1e6}
+@contextmanager
+def latency(latencies: list[float]) -> Iterator[None]:
+    """Append the seconds that the block takes."""
+    begun = time.perf_counter()
+    yield
+    latencies.append(time.perf_counter() - begun)
 
 
 def percentiles(latencies: list[float]) -> Measured:

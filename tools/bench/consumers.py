@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pykbroker.consumer import AsyncConsumer, CommittedOffset, Consumer
 from pykbroker.kafka import KafkaConsumer
 from pykbroker.producer import Producer
-from tools.bench.clients import THIS_PYTHON, Measured, in_a_process, main, percentiles, timed, timed_async
+from tools.bench.clients import THIS_PYTHON, Measured, in_a_process, latency, main, percentiles, timed
 from tools.bench.producers import KEYS, LARGE_BATCH, UNLIKE
 
 RECORDS, SLOW_RECORDS = 1_000_000, 100_000
@@ -61,12 +61,9 @@ def kafka_python(server: str, topic: str, make: Any = None, count: int = SLOW_RE
     """Iterate through kafka-python's interface."""
     consumer = (make or kafka.KafkaConsumer)(topic, bootstrap_servers=server, auto_offset_reset="earliest")
     next(consumer)
-
-    def run() -> None:
+    with timed(count) as found:
         for _ in range(count):
             next(consumer)
-
-    found = timed(count, run)
     consumer.close()
     return found
 
@@ -74,14 +71,11 @@ def kafka_python(server: str, topic: str, make: Any = None, count: int = SLOW_RE
 def kafka_python_poll(server: str, topic: str, make: Any = None, count: int = SLOW_RECORDS) -> Measured:
     """Poll through kafka-python's interface."""
     consumer = (make or kafka.KafkaConsumer)(topic, bootstrap_servers=server, auto_offset_reset="earliest")
-
-    def run() -> None:
+    consumer.poll(10_000)
+    with timed(count) as found:
         left = count
         while left > 0:
             left -= sum(map(len, consumer.poll(1000).values()))
-
-    consumer.poll(10_000)
-    found = timed(count, run)
     consumer.close()
     return found
 
@@ -103,7 +97,8 @@ def with_aiokafka(one_by_one: bool, make: Any, count: int) -> Callable[[str, str
         consumer = make(topic, bootstrap_servers=server, auto_offset_reset="earliest")
         await consumer.start()
         await consumer.getone()
-        found = await timed_async(count, lambda: read(consumer))
+        with timed(count) as found:
+            await read(consumer)
         await consumer.stop()
         return found
 
@@ -117,13 +112,10 @@ def confluent(server: str, topic: str) -> Measured:
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     consumer.consume(1, 10)
-
-    def run() -> None:
+    with timed(RECORDS - 1) as found:
         left = RECORDS - 1
         while left > 0:
             left -= len(consumer.consume(min(10_000, left), 1))
-
-    found = timed(RECORDS - 1, run)
     consumer.close()
     return found
 
@@ -134,7 +126,9 @@ def on_trio(work: Callable[[Consumer], Awaitable[None]], **settings: Any) -> Cal
     async def measure(server: str, topic: str) -> Measured:
         async with Consumer(topic, bootstrap_servers=server, auto_offset_reset="earliest", **settings) as consumer:
             await consumer.poll(records_max=1)
-            return await timed_async(RECORDS - 1, lambda: work(consumer))
+            with timed(RECORDS - 1) as found:
+                await work(consumer)
+        return found
 
     return lambda server, topic: trio.run(measure, server, topic)
 
@@ -168,22 +162,21 @@ def copy_ours(server: str, topic: str) -> Measured:
     async def measure() -> Measured:
         group = f"copy-{time.time_ns()}"
         settings: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
-        latencies = []
+        latencies: list[float] = []
         async with (
             Producer(bootstrap_servers=server, transactional_id=group) as producer,
             Consumer(topic, bootstrap_servers=server, max_poll_records=10, **settings) as consumer,
         ):
             await producer.init_transactions()
             for _ in range(COPIES):
-                begun = time.perf_counter()
-                records = await consumer.poll()
-                async with producer.transaction():
-                    for record in records:
-                        await producer.send("copy", record.value)
-                    last = max(records, key=lambda record: record.offset)
-                    for_commit = {next(iter(consumer.assignment)): CommittedOffset(last.offset + 1)}
-                    await producer.send_offsets_to_transaction(for_commit, consumer.group_member())
-                latencies.append(time.perf_counter() - begun)
+                with latency(latencies):
+                    records = await consumer.poll()
+                    async with producer.transaction():
+                        for record in records:
+                            await producer.send("copy", record.value)
+                        last = max(records, key=lambda record: record.offset)
+                        for_commit = {next(iter(consumer.assignment)): CommittedOffset(last.offset + 1)}
+                        await producer.send_offsets_to_transaction(for_commit, consumer.group_member())
         return percentiles(latencies)
 
     return trio.run(measure)
@@ -200,16 +193,15 @@ def copy_with_aiokafka(server: str, topic: str) -> Measured:
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=server, transactional_id=group)
         await consumer.start()
         await producer.start()
-        latencies = []
+        latencies: list[float] = []
         for _ in range(COPIES):
-            begun = time.perf_counter()
-            batches = await consumer.getmany(timeout_ms=1000, max_records=10)
-            async with producer.transaction():
-                for place, records in batches.items():
-                    for record in records:
-                        await producer.send("copy", record.value)
-                    await producer.send_offsets_to_transaction({place: records[-1].offset + 1}, group)
-            latencies.append(time.perf_counter() - begun)
+            with latency(latencies):
+                batches = await consumer.getmany(timeout_ms=1000, max_records=10)
+                async with producer.transaction():
+                    for place, records in batches.items():
+                        for record in records:
+                            await producer.send("copy", record.value)
+                        await producer.send_offsets_to_transaction({place: records[-1].offset + 1}, group)
         await producer.stop()
         await consumer.stop()
         return percentiles(latencies)
@@ -224,18 +216,17 @@ def copy_with_kafka_python(server: str, topic: str) -> Measured:
     consumer = kafka.KafkaConsumer(topic, bootstrap_servers=server, max_poll_records=10, **settings)
     producer = kafka.KafkaProducer(bootstrap_servers=server, transactional_id=group)
     producer.init_transactions()
-    latencies = []
+    latencies: list[float] = []
     for _ in range(COPIES):
-        begun = time.perf_counter()
-        batches = consumer.poll(1000)
-        producer.begin_transaction()
-        for place, records in batches.items():
-            for record in records:
-                producer.send("copy", record.value)
-            offsets = {place: kafka.OffsetAndMetadata(records[-1].offset + 1, "", -1)}
-            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
-        producer.commit_transaction()
-        latencies.append(time.perf_counter() - begun)
+        with latency(latencies):
+            batches = consumer.poll(1000)
+            producer.begin_transaction()
+            for place, records in batches.items():
+                for record in records:
+                    producer.send("copy", record.value)
+                offsets = {place: kafka.OffsetAndMetadata(records[-1].offset + 1, "", -1)}
+                producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+            producer.commit_transaction()
     producer.close()
     consumer.close()
     return percentiles(latencies)
@@ -249,18 +240,17 @@ def copy_with_confluent(server: str, topic: str) -> Measured:
     consumer.subscribe([topic])
     producer = confluent_kafka.Producer({"bootstrap.servers": server, "transactional.id": group, "linger.ms": 0})
     producer.init_transactions()
-    latencies = []
+    latencies: list[float] = []
     for _ in range(COPIES):
-        begun = time.perf_counter()
-        records = consumer.consume(10, 1)
-        producer.begin_transaction()
-        for record in records:
-            producer.produce("copy", record.value())
-        producer.send_offsets_to_transaction(
-            consumer.position(consumer.assignment()), consumer.consumer_group_metadata()
-        )
-        producer.commit_transaction()
-        latencies.append(time.perf_counter() - begun)
+        with latency(latencies):
+            records = consumer.consume(10, 1)
+            producer.begin_transaction()
+            for record in records:
+                producer.produce("copy", record.value())
+            producer.send_offsets_to_transaction(
+                consumer.position(consumer.assignment()), consumer.consumer_group_metadata()
+            )
+            producer.commit_transaction()
     consumer.close()
     return percentiles(latencies)
 

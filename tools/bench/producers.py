@@ -1,6 +1,6 @@
 """Our producer beside kafka-python, aiokafka and confluent-kafka, against one broker: rate and CPU time of the client.
 
-    .venv/bin/python -m tools.bench.producers [--runs 5] [--server HOST:PORT] [--only NAME,...]
+    .venv/bin/python -m tools.bench.producers [--runs 5] [--server HOST:PORT] [--only 'NAME;...']
 
 Every client sends 100-byte records with acks=all and linger 5 ms to a topic of one partition, in a process of its own.
 The clients are measured in turn, and the table has the median of all runs.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pykbroker.kafka import KafkaProducer
 from pykbroker.producer import AsyncProducer, Producer
-from tools.bench.clients import THIS_PYTHON, Measured, in_a_process, main, percentiles, timed, timed_async
+from tools.bench.clients import THIS_PYTHON, Measured, in_a_process, latency, main, percentiles, timed
 
 VALUE = bytes(100)
 UNLIKE = [bytes(60 + number * 7919 % 81) for number in range(1000)]
@@ -46,15 +45,13 @@ def kafka_python(
         for _ in range(count // threads):
             producer.send(topic, VALUE)
 
-    def run() -> None:
+    with timed(count) as found:
         workers = [threading.Thread(target=send) for _ in range(threads)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
         producer.flush()
-
-    found = timed(count, run)
     producer.close()
     return found
 
@@ -62,11 +59,10 @@ def kafka_python(
 def kafka_python_awaited(server: str, topic: str) -> Measured:
     """Send one record at a time through kafka-python, each after the answer to the one before."""
     producer = kafka.KafkaProducer(bootstrap_servers=server)
-    latencies = []
+    latencies: list[float] = []
     for _ in range(AWAITED):
-        begun = time.perf_counter()
-        producer.send(topic, VALUE).get(30)
-        latencies.append(time.perf_counter() - begun)
+        with latency(latencies):
+            producer.send(topic, VALUE).get(30)
     producer.close()
     return percentiles(latencies)
 
@@ -83,13 +79,10 @@ def with_aiokafka(server: str, topic: str, make: Any = aiokafka.AIOKafkaProducer
         producer = make(bootstrap_servers=server, acks="all", linger_ms=5, **extra)
         await producer.start()
         await producer.send_and_wait(topic, VALUE)
-
-        async def run() -> None:
+        with timed(count) as found:
             for _ in range(count):
                 await producer.send(topic, VALUE)
             await producer.flush()
-
-        found = await timed_async(count, run)
         await producer.stop()
         return found
 
@@ -110,11 +103,10 @@ def aiokafka_awaited(server: str, topic: str) -> Measured:
     async def main() -> Measured:
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=server, acks="all")
         await producer.start()
-        latencies = []
+        latencies: list[float] = []
         for _ in range(AWAITED):
-            begun = time.perf_counter()
-            await producer.send_and_wait(topic, VALUE)
-            latencies.append(time.perf_counter() - begun)
+            with latency(latencies):
+                await producer.send_and_wait(topic, VALUE)
         await producer.stop()
         return percentiles(latencies)
 
@@ -136,8 +128,7 @@ def confluent(
         }
     )
     values = values or [VALUE]
-
-    def run() -> None:
+    with timed(count) as found:
         for number in range(count):
             while True:
                 try:
@@ -148,19 +139,17 @@ def confluent(
             if not number % 1000:
                 producer.poll(0)
         producer.flush()
-
-    return timed(count, run)
+    return found
 
 
 def confluent_awaited(server: str, topic: str) -> Measured:
     """Send one record at a time through librdkafka, each after the answer to the one before."""
     producer = confluent_kafka.Producer({"bootstrap.servers": server, "acks": "all", "linger.ms": 0})
-    latencies = []
+    latencies: list[float] = []
     for _ in range(AWAITED):
-        begun = time.perf_counter()
-        producer.produce(topic, VALUE)
-        producer.flush()
-        latencies.append(time.perf_counter() - begun)
+        with latency(latencies):
+            producer.produce(topic, VALUE)
+            producer.flush()
     return percentiles(latencies)
 
 
@@ -180,22 +169,19 @@ def on_trio(work: Callable[[Producer, str], Awaitable[Measured]], **settings: An
 
 async def send(producer: Producer, topic: str, count: int = 300_000) -> Measured:
     """Send records one by one."""
-
-    async def run() -> None:
+    with timed(count) as found:
         for _ in range(count):
             await producer.send(topic, VALUE)
         await producer.flush()
-
-    return await timed_async(count, run)
+    return found
 
 
 async def send_awaited(producer: Producer, topic: str) -> Measured:
     """Send one record at a time, each after the answer to the one before."""
-    latencies = []
+    latencies: list[float] = []
     for _ in range(AWAITED):
-        begun = time.perf_counter()
-        await (await producer.send(topic, VALUE))
-        latencies.append(time.perf_counter() - begun)
+        with latency(latencies):
+            await (await producer.send(topic, VALUE))
     return percentiles(latencies)
 
 
@@ -208,11 +194,9 @@ def send_columns(
         rows = values * (1_000_000 // len(values))
         key_rows = None if keys is None else keys * (len(rows) // len(keys))
         content = pyarrow.table({"value": rows}) if as_table else rows
-
-        async def run() -> None:
+        with timed(len(rows)) as found:
             await (await producer.send_many(topic, content, key_rows))
-
-        return await timed_async(len(rows), run)
+        return found
 
     return measure
 
