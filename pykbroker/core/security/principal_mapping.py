@@ -29,7 +29,7 @@ class NoRule(Exception):
     """The error of a name that no rule maps."""
 
 
-class Rule(msgspec.Struct, frozen=True):
+class MappingRule(msgspec.Struct, frozen=True):
     """A rule: a pattern, its replacement, and L or U for lower or upper case."""
 
     pattern: re.Pattern[str]
@@ -60,7 +60,7 @@ class PrincipalMapping:
         raise NoRule(f"no rule of {RULES} maps {distinguished_name}")
 
 
-def parsed(text: str) -> Iterator[Rule | None]:
+def parsed(text: str) -> Iterator[MappingRule | None]:
     """Yield the rules, None for DEFAULT. Raise StartError for one that does not parse."""
     for found in SPLITTER.finditer(text.strip()):
         rule = found[1]
@@ -73,7 +73,7 @@ def parsed(text: str) -> Iterator[Rule | None]:
             yield None
         elif match[2] is not None:
             try:
-                yield Rule(re.compile(match[2], re.ASCII), match[4], match[6])
+                yield MappingRule(re.compile(match[2], re.ASCII), match[4], match[6])
             except re.error as error:
                 raise StartError(f"{RULES}: the pattern {match[2]!r} is wrong: {error}") from None
 
