@@ -1,26 +1,34 @@
 """The response to a request that is refused as a whole: the same error at the top level and in every result.
 
-It is derived from the fields of the request and the response, and compiled on first use for each API and version.
+It is derived from the fields of the request and the response, and compiled on first use for each API and version. If
+only a part of a request is refused, `merge` adds the results of this part to the response.
 
 1. A result is about an item of a list of the request. The list has the same name, or a row in `FIELDS` names it.
 2. A response with a top-level error code has results only if it has a row.
 3. The fields in `NAMES` are copied from the item. All other fields have their defaults, or a constant from the row.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from wire.api import APIS, ApiKey
-from wire.declare import Request, Response
+from wire.declare import NIL, Request, Response
 from wire.errors import EncodeError
 from wire.schema import Field, Type, fields_of
 from wire.source import Source
 
+
+class OfTopics(Protocol):
+    """A response with a result for each topic."""
+
+    topics: list[Any]
+
+
 R = TypeVar("R", bound=Response)
-Refuse = Callable[[Any, int, str | None], Any]
+T = TypeVar("T", bound=OfTopics)
 
 CODES = ("error_code", "partition_error_code")
 TOPIC_NAMES = ("name", "topic", "topic_name")
@@ -89,6 +97,22 @@ def refusal(request: Request[R], version: int, code: int, message: str | None = 
     Raise EncodeError if the response has no field for an error in this version.
     """
     response: R = _compiled(type(request), version)(request, code, message)
+    return response
+
+
+def merge(response: T, refused: Iterable[Any]) -> Generator[None, None, T]:
+    """Add the results of refused topics to a response, and return it. A topic with results in both gets one.
+
+    Yield after each topic, since a request may name many.
+    """
+    known = {(topic.name, getattr(topic, "topic_id", NIL)): topic for topic in response.topics}
+    for topic in refused:
+        first = known.setdefault((topic.name, getattr(topic, "topic_id", NIL)), topic)
+        if first is topic:
+            response.topics.append(topic)
+        else:
+            first.partitions += topic.partitions
+        yield
     return response
 
 

@@ -15,19 +15,18 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import OFFSET_COMMIT_GROUP, OFFSET_COMMIT_TOPIC, may
+from pykbroker.core.steps import finish
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from wire.refusal import refusal
+from wire.refusal import merge, refusal
 
 BY_ID_VERSION_FIRST = 10
 
@@ -52,8 +51,8 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
         if not refused:
             return now_or_later(answer)
         if isinstance(answer, Response):
-            return _merged(answer, refused)
-        return now_or_later(_merged_later(answer, refused))
+            return merged(answer, refused)
+        return now_or_later(merged_later(answer, refused))
 
     def _has_committable(
         self, context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
@@ -75,35 +74,22 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
             partitions = [one for one in topic.partitions if one.partition_index not in known.partitions]
             topic.name, topic.topic_id = known.name, known.id
         if partitions:
-            refused.append(_refused(topic, partitions, code))
+            part = OffsetCommitRequest(topics=[OffsetCommitRequestTopic(topic.name, topic.topic_id, partitions)])
+            refused += refusal(part, context.version, code).topics
         if known is None:
             return False
         topic.partitions = [one for one in topic.partitions if one.partition_index in known.partitions]
         return bool(topic.partitions)
 
 
-def _refused(
-    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], code: ErrorCode
-) -> OffsetCommitResponseTopic:
-    return OffsetCommitResponseTopic(
-        topic.name, topic.topic_id, [OffsetCommitResponsePartition(one.partition_index, code) for one in partitions]
-    )
-
-
-async def _merged_later(
-    answer: Coroutine[Any, Any, Response], refused: list[OffsetCommitResponseTopic]
-) -> OffsetCommitResponse:
-    return _merged(await answer, refused)
-
-
-def _merged(response: Response, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-    """Return the response with the refused partitions added; each topic appears once."""
+def merged(response: Response, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+    """Return the response with the results of the refused topics."""
     assert isinstance(response, OffsetCommitResponse)
-    results = {(topic.name, topic.topic_id): topic for topic in response.topics}
-    for topic in refused:
-        known = results.setdefault((topic.name, topic.topic_id), topic)
-        if known is topic:
-            response.topics.append(topic)
-        else:
-            known.partitions += topic.partitions
-    return response
+    return finish(merge(response, refused))
+
+
+async def merged_later(
+    response: Coroutine[Any, Any, Response], refused: list[OffsetCommitResponseTopic]
+) -> OffsetCommitResponse:
+    """Wait for the response, and return it with the results of the refused topics."""
+    return merged(await response, refused)

@@ -19,11 +19,13 @@ from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from wire.refusal import merge
 
 
 class OffsetDelete(Handler, msgspec.Struct, frozen=True):
@@ -42,45 +44,31 @@ class OffsetDelete(Handler, msgspec.Struct, frozen=True):
             return OffsetDeleteResponse(error_code=OFFSET_DELETE_GROUP.code)
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        refused: dict[str, list[OffsetDeleteResponsePartition]] = {}
+        refused: list[OffsetDeleteResponseTopic] = []
         for topic in request.topics:
-            yield from self._refuse_some(context, topic, refused.setdefault(topic.name, []))
+            results = yield from self._refuse_some(context, topic)
+            refused += [results] if results.partitions else []
         request.topics = [topic for topic in request.topics if topic.partitions]
         call = self.groups.ask(request.group_id, ClientRequest(request, context.version))
-        return now_or_later(when_settled([call], lambda: Later(_merged(call.result(), refused), holds_connection=True)))
+        return now_or_later(when_settled([call], lambda: Later(merge(call.result(), refused), holds_connection=True)))
 
     def _refuse_some(
-        self, context: RequestContext, topic: OffsetDeleteRequestTopic, refused: list[OffsetDeleteResponsePartition]
-    ) -> Steps[None]:
-        """Remove the unknown and unauthorized partitions from the request and add their results to `refused`."""
+        self, context: RequestContext, topic: OffsetDeleteRequestTopic
+    ) -> Steps[OffsetDeleteResponseTopic]:
+        """Remove the unknown and unauthorized partitions from the request, and return their results."""
         known = self.image().topics.by_name.get(topic.name)
         present = () if known is None else known.partitions
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not may(context, OFFSET_DELETE_TOPIC, topic.name):
             code, present = OFFSET_DELETE_TOPIC.code, ()
-        taken = []
+        taken, refused = list[OffsetDeleteRequestPartition](), OffsetDeleteResponseTopic(topic.name, [])
         for few in portions(topic.partitions):
-            refused.extend(
+            refused.partitions += [
                 OffsetDeleteResponsePartition(one.partition_index, code)
                 for one in few
                 if one.partition_index not in present
-            )
+            ]
             taken += [one for one in few if one.partition_index in present]
             yield
         topic.partitions = taken
-
-
-def _merged(
-    response: OffsetDeleteResponse, refused: dict[str, list[OffsetDeleteResponsePartition]]
-) -> Steps[OffsetDeleteResponse]:
-    """Return the response with the refused partitions added; each topic appears once."""
-    results = {topic.name: topic for topic in response.topics}
-    for name, partitions in refused.items():
-        if partitions:
-            topic = results.get(name)
-            if topic is None:
-                response.topics.append(OffsetDeleteResponseTopic(name, partitions))
-            else:
-                topic.partitions += partitions
-        yield
-    return response
+        return refused

@@ -25,6 +25,7 @@ from pykbroker.core.security.rights import (
     TXN_OFFSET_COMMIT_TRANSACTION,
     may,
 )
+from pykbroker.core.steps import finish
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.machines.call import when_settled
 from pykbroker.replica.replicas import Replicas
@@ -35,10 +36,9 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from wire.refusal import refusal
+from wire.refusal import merge, refusal
 from wire.sentinels import NO_SEQUENCE
 
 LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
@@ -90,7 +90,7 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         code: ErrorCode,
     ) -> TxnOffsetCommitResponse:
         """Return a response with an error for every partition, except those that have a result in `refused`."""
-        return merged(refusal(request, version, code_for_client(code, version)), refused)
+        return finish(merge(refusal(request, version, code_for_client(code, version)), refused))
 
     def _take_out(self, context: RequestContext, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
         """Remove unknown and unauthorized partitions from the request, and return their results."""
@@ -103,7 +103,8 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
             here = [part for part in topic.partitions if part.partition_index in present]
             away = [part for part in topic.partitions if part.partition_index not in present]
             if away:
-                refused.append(failed(TxnOffsetCommitRequestTopic(topic.name, away), code))
+                part = TxnOffsetCommitRequest(topics=[TxnOffsetCommitRequestTopic(topic.name, away)])
+                refused += refusal(part, context.version, code).topics
             if here:
                 taken.append(TxnOffsetCommitRequestTopic(topic.name, here))
         request.topics = taken
@@ -136,28 +137,9 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
                 response: TxnOffsetCommitResponse = call.result()
             except ApiError as error:
                 return self._refuse_all(version, request, refused, error.code)
-            return merged(response, refused)
+            return finish(merge(response, refused))
 
         return now_or_later(when_settled([call], answer))
-
-
-def merged(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
-    """Return the response with the refused partitions added; each topic appears once."""
-    results = {topic.name: topic for topic in response.topics}
-    for topic in refused:
-        known = results.setdefault(topic.name, topic)
-        if known is topic:
-            response.topics.append(topic)
-        else:
-            known.partitions += topic.partitions
-    return response
-
-
-def failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
-    """Return the result of a topic with the same error for each partition."""
-    return TxnOffsetCommitResponseTopic(
-        topic.name, [TxnOffsetCommitResponsePartition(part.partition_index, code) for part in topic.partitions]
-    )
 
 
 def code_for_client(code: ErrorCode, version: int) -> ErrorCode:

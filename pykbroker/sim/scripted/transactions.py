@@ -11,7 +11,6 @@ from pykbroker.apis.transactions.add_offsets_to_txn import AddOffsetsToTxn
 from pykbroker.apis.transactions.add_partitions_to_txn import AddPartitionsToTxn
 from pykbroker.apis.transactions.end_txn import EndTxn
 from pykbroker.apis.transactions.init_producer_id import InitProducerId
-from pykbroker.apis.transactions.txn_offset_commit import failed
 from pykbroker.coordinator.admission import Admission
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import TransactionRequests
@@ -38,6 +37,7 @@ from wire.messages.find_coordinator import CoordinatorType
 from wire.messages.produce import ProduceRequest, ProduceResponse
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from wire.records.batch import Batch
+from wire.refusal import refusal
 
 if TYPE_CHECKING:
     from pykbroker.sim.scripted.node import ScriptedNode
@@ -156,7 +156,7 @@ class ScriptedTransactions:
                 request.group_id, ClientRequest(request, header.version)
             ).wait()
         except ApiError as error:
-            return TxnOffsetCommitResponse(topics=[failed(topic, error.code) for topic in request.topics])
+            return refusal(request, header.version, error.code)
         return response
 
     # ---- markers

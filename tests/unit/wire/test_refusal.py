@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.security.rights import RIGHTS
+from pykbroker.core.steps import finish
 from tests.unit.wire.filled import filled
 from wire.api import APIS, ApiKey
 from wire.compile import encoder
@@ -63,7 +64,7 @@ from wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from wire.refusal import refusal
+from wire.refusal import merge, refusal
 
 ID = b"i" * 16
 CODE = ErrorCode.POLICY_VIOLATION
@@ -205,3 +206,14 @@ def test_a_response_without_a_field_for_the_error_is_none(key: ApiKey, version: 
 @pytest.mark.parametrize(("request_", "version", "expected"), REFUSED)
 def test_each_result_names_its_item(request_: Request[Any], version: int, expected: Response) -> None:
     assert refusal(request_, version, CODE, "why") == expected
+
+
+def test_the_results_of_refused_topics_are_added_to_those_of_others() -> None:
+    def topic(name: str, *indexes: int) -> OffsetCommitResponseTopic:
+        return OffsetCommitResponseTopic(name, partitions=[OffsetCommitResponsePartition(index) for index in indexes])
+
+    response = OffsetCommitResponse(topics=[topic("a", 0), topic("b", 1)])
+    of_other_id = OffsetCommitResponseTopic("b", ID, [OffsetCommitResponsePartition(3)])
+    merging = merge(response, [topic("c", 2), topic("a", 4), of_other_id, topic("c", 5)])
+    assert finish(merging) is response
+    assert response.topics == [topic("a", 0, 4), topic("b", 1), topic("c", 2, 5), of_other_id]
