@@ -14,12 +14,8 @@ from pykbroker.core.security.rights import CREATE_PARTITIONS_TOPIC, allowed
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
-from wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
-)
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
+from wire.refusal import refusal
 
 
 class CreatePartitions(Handler, msgspec.Struct, frozen=True):
@@ -36,12 +32,8 @@ class CreatePartitions(Handler, msgspec.Struct, frozen=True):
     async def _answer(self, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)
         taken = allowed(context, CREATE_PARTITIONS_TOPIC, names)
+        denied = CreatePartitionsRequest([CreatePartitionsTopic(name) for name in names if name not in taken])
         request.topics = [topic for topic in request.topics if topic.name in taken]
         response = await self.controller.ask(request)
-        response.results += failed(sorted(names.keys() - taken), CREATE_PARTITIONS_TOPIC.code)
+        response.results += refusal(denied, context.version, CREATE_PARTITIONS_TOPIC.code).results
         return response
-
-
-def failed(names: list[str], code: ErrorCode) -> list[CreatePartitionsTopicResult]:
-    """Return an error result for each of the topics."""
-    return [CreatePartitionsTopicResult(name, code) for name in names]

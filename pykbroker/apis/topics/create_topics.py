@@ -15,8 +15,7 @@ from pykbroker.core.security.rights import CREATE_TOPICS_TOPIC, allowed
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
-from wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from wire.refusal import refusal
 
 
@@ -34,15 +33,11 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
     async def _answer(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)
         taken = allowed(context, CREATE_TOPICS_TOPIC, names)
+        denied = CreateTopicsRequest([CreatableTopic(name) for name in names if name not in taken])
         request.topics = [topic for topic in request.topics if topic.name in taken]
         try:
             response = await self.controller.ask(request)
         except ApiError as error:
             response = refusal(request, context.version, error.code, error.message)
-        response.topics += failed([name for name in names if name not in taken], CREATE_TOPICS_TOPIC.code, None)
+        response.topics += refusal(denied, context.version, CREATE_TOPICS_TOPIC.code).topics
         return response
-
-
-def failed(names: list[str], code: ErrorCode, message: str | None) -> list[CreatableTopicResult]:
-    """Return an error result for each of the topics."""
-    return [CreatableTopicResult(name=name, error_code=code, error_message=message) for name in names]

@@ -19,15 +19,10 @@ from pykbroker.server.handler import Handler, Later, RequestContext
 from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from wire.refusal import refusal
 
-DISABLED_VERSION_FIRST = 3
+DISABLED_VERSION_FIRST, BY_ID_VERSION_FIRST = 3, 6
 
 
 class DeleteTopics(Handler, msgspec.Struct, frozen=True):
@@ -59,7 +54,8 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
                 (allowed if self._allowed(context, topic) else refused).append(topic)
             await trio.lowlevel.checkpoint()
         response = await self.controller.ask(DeleteTopicsRequest(topics=allowed, timeout_ms=request.timeout_ms))
-        response.responses += [result(topic, DELETE_TOPICS_TOPIC.code) for topic in refused]
+        denied = refusal(DeleteTopicsRequest(refused), BY_ID_VERSION_FIRST, DELETE_TOPICS_TOPIC.code)
+        response.responses += denied.responses
         return response
 
     def _allowed(self, context: RequestContext, topic: DeleteTopicState) -> bool:
@@ -68,8 +64,3 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
             known = self.image().topics.by_id.get(topic.topic_id)
             name = known.name if known is not None else ""
         return may(context, DELETE_TOPICS_TOPIC, name)
-
-
-def result(topic: DeleteTopicState, code: ErrorCode) -> DeletableTopicResult:
-    """Return the error result of a topic that was not deleted."""
-    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code)
