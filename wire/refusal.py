@@ -56,7 +56,7 @@ FIELDS: Mapping[ApiKey, Mapping[str, Any]] = {
     ApiKey.FETCH: {"responses": "topics", "high_watermark": -1, "aborted_transactions": None, "records": b""},
     ApiKey.METADATA: {"topics": "topics"},
     ApiKey.FIND_COORDINATOR: {"coordinators": "coordinator_keys", "node_id": -1, "port": -1},
-    ApiKey.JOIN_GROUP: {"member_id": "member_id"},
+    ApiKey.JOIN_GROUP: {"member_id": "member_id", "protocol_name": None},
     ApiKey.DELETE_TOPICS: {"responses": "topics topic_names"},
     ApiKey.DELETE_RECORDS: {"low_watermark": -1},
     ApiKey.INIT_PRODUCER_ID: {"producer_epoch": -1},
@@ -158,7 +158,7 @@ class _Writer:
         if field.name == "error_message":
             return "message"
         if not isinstance(row, str):
-            return self._source.constant(row)
+            return None if row is None and self._version not in field.nullable else self._source.constant(row)
         if field.type.item is not None and field.type.item.struct is not None:
             implied = _has_code(field.type.item.struct) and not (item == "request" and self._has_code)
             return self._results(field.type.item.struct, of, item, row or (field.name if implied else ""))

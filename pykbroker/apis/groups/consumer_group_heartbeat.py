@@ -19,6 +19,7 @@ from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_lat
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from wire.refusal import refusal
 
 
 class ConsumerGroupHeartbeat(Handler, msgspec.Struct, frozen=True):
@@ -34,24 +35,22 @@ class ConsumerGroupHeartbeat(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
         if not self.enabled():
-            return _refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
+            return refusal(request, context.version, ErrorCode.UNSUPPORTED_VERSION)
         if not may(context, CONSUMER_GROUP_HEARTBEAT_GROUP, request.group_id):
-            return _refused(ApiError(CONSUMER_GROUP_HEARTBEAT_GROUP.code))
+            return refusal(request, context.version, CONSUMER_GROUP_HEARTBEAT_GROUP.code)
         for name in request.subscribed_topic_names or ():
             if not may(context, CONSUMER_GROUP_HEARTBEAT_TOPIC, name):
-                return _refused(ApiError(CONSUMER_GROUP_HEARTBEAT_TOPIC.code))
+                return refusal(request, context.version, CONSUMER_GROUP_HEARTBEAT_TOPIC.code)
         asked = ClientRequest(request, context.version, context.client_id or "", f"/{context.session.client_host}")
         call = self.groups.ask(request.group_id, asked)
-        return now_or_later(when_settled([call], lambda: _answer(call)))
+        return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
 
 
-def _answer(call: Call) -> ConsumerGroupHeartbeatResponse:
+def _answer(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> ConsumerGroupHeartbeatResponse:
     try:
         response: ConsumerGroupHeartbeatResponse = call.result()
     except ApiError as error:
-        return _refused(error)
+        return refusal(request, context.version, error.code, error.message)
     return response
-
-
-def _refused(error: ApiError) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

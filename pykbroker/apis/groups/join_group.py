@@ -17,8 +17,8 @@ from pykbroker.core.security.rights import JOIN_GROUP, may
 from pykbroker.machines.call import Call, when_settled
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from wire.refusal import refusal
 
 NULL_PROTOCOL_VERSION_FIRST = 7
 
@@ -32,7 +32,7 @@ class JoinGroup(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
         if not may(context, JOIN_GROUP, request.group_id):
-            return _refused(context, request, JOIN_GROUP.code)
+            return refusal(request, context.version, JOIN_GROUP.code)
         asked = ClientRequest(request, context.version, context.client_id or "", f"/{context.session.client_host}")
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
@@ -43,13 +43,7 @@ def _answer(context: RequestContext, request: JoinGroupRequest, call: Call) -> J
     try:
         response: JoinGroupResponse = call.result()
     except ApiError as error:
-        return _refused(context, request, error.code)
+        return refusal(request, context.version, error.code)
     if context.version >= NULL_PROTOCOL_VERSION_FIRST:
         response.protocol_name = response.protocol_name or None
     return response
-
-
-def _refused(context: RequestContext, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    """Return a response with the error `code` and the member id of the request."""
-    protocol = None if context.version >= NULL_PROTOCOL_VERSION_FIRST else ""
-    return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=protocol)

@@ -160,7 +160,8 @@ REFUSED: list[tuple[Request[Any], int, Response]] = [
             ]
         ),
     ),
-    (JoinGroupRequest("g", member_id="me"), 9, JoinGroupResponse(error_code=CODE, member_id="me")),
+    (JoinGroupRequest("g", member_id="me"), 6, JoinGroupResponse(error_code=CODE, member_id="me")),
+    (JoinGroupRequest(member_id="me"), 7, JoinGroupResponse(error_code=CODE, protocol_name=None, member_id="me")),
     (DescribeLogDirsRequest(), 1, DescribeLogDirsResponse()),
 ]
 
