@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tools import prose
-from wire.api import ApiKey
+from wire.api import VERSIONS, ApiKey
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
@@ -44,9 +44,7 @@ SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
 API_DEPTH = 4  # of a path such as pykbroker/apis/records/list_offsets.py
 API_OPENING = r"(\w+) \((\d+)\), v([\d-]+)[: ]"
-API_ROW = re.compile(
-    rf'(?:^    # {API_OPENING}.*\n(?:    # .*\n)*)?^    ApiKey\.(\w+): ControllerApi\("([\d-]+)"', re.MULTILINE
-)
+API_ROW = re.compile(rf"(?:^    # {API_OPENING}.*\n(?:    # .*\n)*)?^    ApiKey\.(\w+): ControllerApi\(", re.MULTILINE)
 
 Faults = Iterator[tuple[int, str]]
 
@@ -166,9 +164,13 @@ def misdescribed_api(source: Source) -> Faults:
     if not source.within("pykbroker/apis/") or path.name == "__init__.py" or is_step:
         return
     if rows := API_ROW.findall(source.text):
-        for name, key, versions, row, handled in rows:
-            if (name.upper(), key, versions) != (row.replace("_", ""), str(ApiKey[row].value), handled):
-                yield 1, f"the comment above {row} must begin with `Name (key), v{handled}: what it does`"
+        for name, key, versions, row in rows:
+            if (name.upper(), key, versions) != (
+                row.replace("_", ""),
+                str(ApiKey[row].value),
+                VERSIONS[ApiKey[row]][0],
+            ):
+                yield 1, f"the comment above {row} must begin with `Name (key), v1-11: what it does`"
         return
     opening = re.match(API_OPENING, ast.get_docstring(source.tree) or "")
     if opening is None:
@@ -178,8 +180,10 @@ def misdescribed_api(source: Source) -> Faults:
     api = ApiKey.__members__.get(path.stem.upper())
     if api is None or (name.upper(), int(key)) != (api.name.replace("_", ""), api):
         yield 1, f"the docstring says {name} ({key}), the file's name {api!r}"
-    handled = set(re.findall(r'^    versions: ClassVar\S* = "([\d-]+)"', source.text, re.MULTILINE))
-    if handled != {versions}:
+        return
+    some = re.findall(r'^    versions: ClassVar\S* = "([\d-]+)"', source.text, re.MULTILINE)
+    handled = some or [VERSIONS[api][0]] * source.text.count(f"\nclass {name}(ApiHandler,")
+    if handled != [versions]:
         yield 1, f"the docstring says v{versions}, the handler {handled or 'nothing'}"
 
 

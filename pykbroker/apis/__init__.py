@@ -2,8 +2,8 @@
 
 An API that takes several steps is a package. Its API file has the name of the package, and its other files are steps.
 The table has the APIs whose requests are only passed to the controller (`controller_apis`).
-A handler is a frozen class with the API's key, its versions and its dependencies. The docstring of its file names the
-API with its key and versions, then what each version added ("v2 flexible").
+A handler is a frozen class that is named as the API is, and whose fields are its dependencies. The docstring of its
+file names the API with its key and versions, then what each version added ("v2 flexible").
 
 1. A handler checks the rights that depend on a name in the request, and calls the part of the broker that owns the
    data and keeps the state. `server/guard.py` has checked the right for the request as a whole.

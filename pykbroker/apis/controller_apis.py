@@ -12,7 +12,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
-from wire.api import APIS, ApiKey
+from wire.api import APIS, VERSIONS, ApiKey
 from wire.declare import Request, Response
 from wire.refusal import refusal
 
@@ -25,7 +25,6 @@ class ControllerApi(msgspec.Struct, frozen=True):
     in the field `asks` is empty gets an empty response.
     """
 
-    versions: str
     of_brokers: bool = False
     has_message: bool = False
     asks: str | None = None
@@ -35,36 +34,36 @@ CONTROLLER_APIS: dict[ApiKey, ControllerApi] = {
     # ElectLeaders (43), v0-2: elect the preferred leaders of partitions, or any live replica (unclean).
     # v1 unclean elections (KIP-460), top-level error   v2 flexible
     # Null topics request all partitions; partitions that need no election are then left out of the response.
-    ApiKey.ELECT_LEADERS: ControllerApi("0-2", has_message=True, asks="topic_partitions"),
+    ApiKey.ELECT_LEADERS: ControllerApi(has_message=True, asks="topic_partitions"),
     # AlterPartitionReassignments (45), v0-1: move partitions to other brokers, or cancel their moves (KIP-455).
     # v0 flexible   v1 may forbid a change of the replication factor (KIP-860)
     # Null replicas cancel a reassignment. With one broker, only an assignment to this broker succeeds.
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ControllerApi("0-1", asks="topics"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ControllerApi(asks="topics"),
     # AlterClientQuotas (49), v0-1: set and remove quotas of users, client ids and addresses (KIP-546, KIP-612).
     # v1 flexible
     # Quotas are stored and described, but this broker does not throttle clients.
-    ApiKey.ALTER_CLIENT_QUOTAS: ControllerApi("0-1"),
+    ApiKey.ALTER_CLIENT_QUOTAS: ControllerApi(),
     # AlterUserScramCredentials (51), v0: set and delete SCRAM credentials of users (KIP-554).
     # A change holds for the next log-in of a user. Open connections stay.
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ControllerApi("0"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ControllerApi(),
     # AlterPartition (56), v2-3: change the ISR of partitions that a broker leads (KIP-497).
     # v2 topic ids   v3 the epoch of each member's broker (KIP-903)
-    ApiKey.ALTER_PARTITION: ControllerApi("2-3", of_brokers=True),
+    ApiKey.ALTER_PARTITION: ControllerApi(of_brokers=True),
     # UpdateFeatures (57), v0-2: raise or lower the cluster's finalized feature levels (KIP-584).
     # v1 upgrade types, validate only (KIP-778)   v2 no results for single features (KIP-1022)
     # An error applies to the whole request.
-    ApiKey.UPDATE_FEATURES: ControllerApi("0-2", has_message=True),
+    ApiKey.UPDATE_FEATURES: ControllerApi(has_message=True),
     # UnregisterBroker (64), v0: remove a broker's registration (KIP-631). A removed broker leads no partition.
-    ApiKey.UNREGISTER_BROKER: ControllerApi("0", has_message=True),
+    ApiKey.UNREGISTER_BROKER: ControllerApi(has_message=True),
     # AllocateProducerIds (67), v0: allocate a block of producer ids to a broker (KIP-730).
     # No id is in two blocks.
-    ApiKey.ALLOCATE_PRODUCER_IDS: ControllerApi("0", of_brokers=True),
+    ApiKey.ALLOCATE_PRODUCER_IDS: ControllerApi(of_brokers=True),
     # ControllerRegistration (70), v0: record the endpoints and features of a controller (KIP-919).
     # The cluster has one controller, which registers itself.
-    ApiKey.CONTROLLER_REGISTRATION: ControllerApi("0", of_brokers=True),
+    ApiKey.CONTROLLER_REGISTRATION: ControllerApi(of_brokers=True),
     # AssignReplicasToDirs (73), v0: record in which log directory a broker has each replica (KIP-858).
     # A partition that the broker has no replica of gets an error code in its own result.
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: ControllerApi("0", of_brokers=True),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: ControllerApi(of_brokers=True),
 }
 
 
@@ -75,7 +74,7 @@ class ControllerHandler(Handler):
 
     def __init__(self, key: ApiKey, controller: ActiveController) -> None:
         self._row, self._controller = CONTROLLER_APIS[key], controller
-        self.key, self.versions = key, self._row.versions  # type: ignore[misc]
+        self.key, self.versions = key, VERSIONS[key][0]  # type: ignore[misc]
 
     def __call__(self, context: RequestContext, request: Request[Any]) -> Later:
         holds = not self._row.of_brokers

@@ -10,8 +10,10 @@ import msgspec
 
 from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
-from wire.api import ApiKey
+from wire.api import APIS, VERSIONS, ApiKey
 from wire.declare import Response
+
+KEYS = {api.name: api.key for api in APIS.values()}
 
 
 class EncodedResponse(Response):
@@ -104,3 +106,11 @@ class Handler:
         request.
         """
         return self(context, request)
+
+
+class ApiHandler(Handler, msgspec.Struct, frozen=True):
+    """The handler of the API that its class is named after, in all versions. Its fields are its dependencies."""
+
+    def __init_subclass__(cls) -> None:
+        cls.key = KEYS[cls.__name__]
+        cls.versions, _ = VERSIONS[cls.key]

@@ -5,25 +5,18 @@ v1 offline log directories (KIP-858)   v2 cordoned log directories (KIP-1066)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.heartbeat_links import HeartbeatLinks
-from pykbroker.server.handler import Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 
-class BrokerHeartbeat(Handler, msgspec.Struct, frozen=True):
+class BrokerHeartbeat(ApiHandler, frozen=True):
     """A handler that passes the request to the controller, and notes which metadata the broker has applied.
 
     The session of the broker is extended when the request arrives. `links` watches the connection.
     """
 
-    key: ClassVar = ApiKey.BROKER_HEARTBEAT
-    versions: ClassVar[str] = "0-2"
     controller: Controller
     links: HeartbeatLinks
 

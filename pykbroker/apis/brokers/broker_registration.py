@@ -6,22 +6,15 @@ v4 the lowest level of a feature may be 0 (KIP-1022)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.applied_offsets import AppliedOffsets
-from pykbroker.server.handler import Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 
-class BrokerRegistration(Handler, msgspec.Struct, frozen=True):
+class BrokerRegistration(ApiHandler, frozen=True):
     """A handler that passes the request to the controller. A registered broker has not applied any metadata yet."""
 
-    key: ClassVar = ApiKey.BROKER_REGISTRATION
-    versions: ClassVar[str] = "0-4"
     controller: ActiveController
     applied: AppliedOffsets
 

@@ -8,20 +8,18 @@ and NOT_CONTROLLER if another controller is active.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.forwarded import decode_host, decode_principal
 from pykbroker.core.security.session import Session
 from pykbroker.server.failure import failure
-from pykbroker.server.handler import CloseConnection, EncodedResponse, Handler, Later, RequestContext
+from pykbroker.server.handler import ApiHandler, CloseConnection, EncodedResponse, Later, RequestContext
 from pykbroker.server.table import ApiTable, Route
 from pykbroker.server.work import response_of
 from pykbroker.world.turns import Turns
-from wire.api import ApiKey
 from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -30,11 +28,9 @@ from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from wire.schema import fields_of
 
 
-class Envelope(Handler, msgspec.Struct, frozen=True):
+class Envelope(ApiHandler, frozen=True):
     """A handler that passes the forwarded request to its own handler. `table` has the APIs that may be forwarded."""
 
-    key: ClassVar = ApiKey.ENVELOPE
-    versions: ClassVar[str] = "0"
     table: ApiTable
     turns: Turns
 

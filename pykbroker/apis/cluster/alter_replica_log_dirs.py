@@ -9,16 +9,13 @@ cordoned directory is refused with INVALID_REPLICA_ASSIGNMENT (KIP-1066).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import ClassVar
 
-import msgspec
 import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -31,11 +28,9 @@ AT_ONCE_MAX = 256
 """The number of partitions of a request that are read before the handler yields to other tasks."""
 
 
-class AlterReplicaLogDirs(Handler, msgspec.Struct, frozen=True):
+class AlterReplicaLogDirs(ApiHandler, frozen=True):
     """A handler that moves each partition independently and returns an error code for each."""
 
-    key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
-    versions: ClassVar[str] = "1-2"
     replicas: Replicas
 
     def __call__(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Later:

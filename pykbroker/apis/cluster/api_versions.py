@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.metadata.features import ADVERTISED, KRAFT_FEATURE, advertised
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import (
     ApiVersion,
@@ -36,11 +32,9 @@ def no_level() -> int:
     return 0
 
 
-class ApiVersions(Handler, msgspec.Struct, frozen=True):
+class ApiVersions(ApiHandler, frozen=True):
     """A handler that returns the ranges in `served`. An invalid client software name gets INVALID_REQUEST."""
 
-    key: ClassVar = ApiKey.API_VERSIONS
-    versions: ClassVar[str] = "0-4"
     served: tuple[ApiVersion, ...]
     image: Callable[[], MetadataImage]
     kraft_version: Callable[[], int] = no_level

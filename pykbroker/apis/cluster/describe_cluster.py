@@ -7,17 +7,13 @@ A broker lists brokers, and the listeners of controllers list controllers. Eithe
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import cluster_operations
 from pykbroker.core.security.rights import DESCRIBE_CLUSTER_OPERATIONS, may
 from pykbroker.core.security.session import Session
 from pykbroker.server.endpoints import BrokerEndpoints
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
@@ -26,14 +22,12 @@ TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 ENDPOINT_TYPE_VERSION_FIRST = 1
 
 
-class DescribeCluster(Handler, msgspec.Struct, frozen=True):
+class DescribeCluster(ApiHandler, frozen=True):
     """A handler that returns each node under its address for the listener of the client.
 
     `endpoint_type` is the type of nodes that the listener describes.
     """
 
-    key: ClassVar = ApiKey.DESCRIBE_CLUSTER
-    versions: ClassVar[str] = "0-2"
     node_id: int
     cluster_id: str
     image: Callable[[], MetadataImage]

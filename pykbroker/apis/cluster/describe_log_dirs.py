@@ -7,19 +7,15 @@ Null topics request all partitions. Partitions that a directory does not hold ar
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.placing.move import Move
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.world.disk import Disk
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -30,14 +26,12 @@ from wire.messages.describe_log_dirs import (
 )
 
 
-class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
+class DescribeLogDirs(ApiHandler, frozen=True):
     """A handler that describes `directories`; `disks` has one disk for each, in the same order.
 
     `refused` are the paths that could not be opened at start.
     """
 
-    key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
-    versions: ClassVar[str] = "1-5"
     directories: tuple[LogDirectory, ...]
     disks: tuple[Disk, ...]
     refused: tuple[str, ...]

@@ -6,16 +6,11 @@ A change takes effect at once: the response is sent after this broker has applie
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import ALTER_CONFIGS, require_for_config
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.own_configs import OwnConfigs
-from pykbroker.server.handler import Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -25,15 +20,13 @@ from wire.messages.alter_configs import (
 )
 
 
-class AlterConfigs(Handler, msgspec.Struct, frozen=True):
+class AlterConfigs(ApiHandler, frozen=True):
     """A handler that authorizes each resource and passes the request to the controller.
 
     A listener of clients accepts the configs of this broker alone, which it checks (`own`). A listener of controllers
     accepts those of any broker, since that has checked them. The results are in the order of the request.
     """
 
-    key: ClassVar = ApiKey.ALTER_CONFIGS
-    versions: ClassVar[str] = "0-2"
     controller: ActiveController
     own: OwnConfigs | None = None
 

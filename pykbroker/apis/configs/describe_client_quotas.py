@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.steps import Steps
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.describe_client_quotas import (
     ComponentData,
@@ -41,11 +37,9 @@ class Match(IntEnum):
     SPECIFIED = 2
 
 
-class DescribeClientQuotas(Handler, msgspec.Struct, frozen=True):
+class DescribeClientQuotas(ApiHandler, frozen=True):
     """A handler that reads the metadata image and returns one entry for each entity, with all quotas of the entity."""
 
-    key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
-    versions: ClassVar[str] = "0-1"
     image: Callable[[], MetadataImage]
 
     def __call__(self, context: RequestContext, request: DescribeClientQuotasRequest) -> Later:

@@ -7,9 +7,7 @@ A broker resource with an empty name is the cluster-wide default. A broker logge
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import ClassVar
 
-import msgspec
 import trio
 
 from pykbroker.core.config.config import BrokerConfig
@@ -29,9 +27,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.rights import DESCRIBE_CONFIGS, require_for_config
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from pykbroker.server.log_levels import logger_levels
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -44,15 +41,13 @@ AT_ONCE_MAX = 8
 """The number of resources described in one step of the event loop. Describing a broker takes about 2 ms."""
 
 
-class DescribeConfigs(Handler, msgspec.Struct, frozen=True):
+class DescribeConfigs(ApiHandler, frozen=True):
     """A handler that combines the static `config` of broker `node_id` with the dynamic configs of the metadata image.
 
     As in Kafka, a request may name a resource more than once. Once the response has `answer_bytes_max` bytes, the
     remaining resources are refused.
     """
 
-    key: ClassVar = ApiKey.DESCRIBE_CONFIGS
-    versions: ClassVar[str] = "1-4"
     node_id: int
     config: LiveConfig
     image: Callable[[], MetadataImage]

@@ -6,16 +6,12 @@ The API is answered but not advertised in ApiVersions, because the broker drops 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.ids import Randomness, new_id
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.core.telemetry.subscriptions import properties
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.declare import NIL
 from wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
@@ -27,11 +23,9 @@ NS_PER_MS = 1_000_000
 ACCEPTED = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 
 
-class GetTelemetrySubscriptions(Handler, msgspec.Struct, frozen=True):
+class GetTelemetrySubscriptions(ApiHandler, frozen=True):
     """A handler that assigns a client instance id to a client without one."""
 
-    key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
-    versions: ClassVar[str] = "0"
     clients: TelemetryClients
     image: Callable[[], MetadataImage]
     rng: Randomness

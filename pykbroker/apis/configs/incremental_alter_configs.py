@@ -8,9 +8,7 @@ the broker stops.
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
 
-import msgspec
 import trio
 
 from pykbroker.core.config.resource import ConfigResource
@@ -19,10 +17,9 @@ from pykbroker.core.security.rights import INCREMENTAL_ALTER_CONFIGS, require_fo
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.own_configs import OwnConfigs
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from pykbroker.server.log_levels import alter_levels
 from pykbroker.world.portions import AT_ONCE_MAX
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -32,15 +29,13 @@ from wire.messages.incremental_alter_configs import (
 )
 
 
-class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
+class IncrementalAlterConfigs(ApiHandler, frozen=True):
     """A handler that authorizes each resource, sets log levels, and passes all other changes to the controller.
 
     A listener of clients accepts the configs of this broker alone, which it checks (`own`). A listener of controllers
     accepts those of any broker, since that has checked them. The results are in the order of the request.
     """
 
-    key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
-    versions: ClassVar[str] = "0-1"
     node_id: int
     controller: ActiveController
     own: OwnConfigs | None = None

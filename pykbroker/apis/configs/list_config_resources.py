@@ -7,14 +7,10 @@ A subscription or a group is listed if it has at least one config.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages import list_config_resources as messages
 from wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
@@ -22,11 +18,9 @@ from wire.messages.list_config_resources import ListConfigResourcesRequest, List
 ALL_TYPES_VERSION_FIRST = 1
 
 
-class ListConfigResources(Handler, msgspec.Struct, frozen=True):
+class ListConfigResources(ApiHandler, frozen=True):
     """A handler that lists the resources grouped by type."""
 
-    key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
-    versions: ClassVar[str] = "0-1"
     image: Callable[[], MetadataImage]
 
     def __call__(self, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:

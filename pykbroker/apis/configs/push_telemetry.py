@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.telemetry.clients import TelemetryClient, TelemetryClients
 from pykbroker.core.telemetry.subscriptions import properties
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -24,11 +20,9 @@ NS_PER_MS = 1_000_000
 RESERVED = (NIL, UNASSIGNED)
 
 
-class PushTelemetry(Handler, msgspec.Struct, frozen=True):
+class PushTelemetry(ApiHandler, frozen=True):
     """A handler that limits metrics to `bytes_max` (telemetry.max.bytes), both compressed and decompressed."""
 
-    key: ClassVar = ApiKey.PUSH_TELEMETRY
-    versions: ClassVar[str] = "0"
     clients: TelemetryClients
     image: Callable[[], MetadataImage]
     ticks_ns: Callable[[], int]

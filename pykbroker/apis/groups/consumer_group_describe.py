@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -19,8 +16,7 @@ from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.rights import CONSUMER_GROUP_DESCRIBE_GROUP, CONSUMER_GROUP_DESCRIBE_TOPIC, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -29,14 +25,12 @@ from wire.messages.consumer_group_describe import (
 )
 
 
-class ConsumerGroupDescribe(Handler, msgspec.Struct, frozen=True):
+class ConsumerGroupDescribe(ApiHandler, frozen=True):
     """A handler that describes each group separately.
 
     A group with a topic that the client may not describe gets TOPIC_AUTHORIZATION_FAILED.
     """
 
-    key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
-    versions: ClassVar[str] = "0-1"
     groups: Runtime
     enabled: Callable[[], bool]
 

@@ -6,30 +6,24 @@ v1 members choose their own ids (KIP-1082), regular expressions
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.rights import CONSUMER_GROUP_HEARTBEAT_GROUP, CONSUMER_GROUP_HEARTBEAT_TOPIC, may
 from pykbroker.machines.call import Call, when_settled
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from wire.refusal import refusal
 
 
-class ConsumerGroupHeartbeat(Handler, msgspec.Struct, frozen=True):
+class ConsumerGroupHeartbeat(ApiHandler, frozen=True):
     """A handler that authorizes the request and passes it to the group coordinator.
 
     `enabled` returns whether the broker supports the consumer protocol.
     """
 
-    key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
-    versions: ClassVar[str] = "0-1"
     groups: Runtime
     enabled: Callable[[], bool]
 

@@ -6,9 +6,6 @@ v2 flexible
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -16,16 +13,13 @@ from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.rights import DELETE_GROUPS_GROUP, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-class DeleteGroups(Handler, msgspec.Struct, frozen=True):
+class DeleteGroups(ApiHandler, frozen=True):
     """A handler that asks the coordinator of each group to delete it."""
 
-    key: ClassVar = ApiKey.DELETE_GROUPS
-    versions: ClassVar[str] = "0-2"
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: DeleteGroupsRequest) -> Later:

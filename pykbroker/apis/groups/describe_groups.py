@@ -7,9 +7,6 @@ v6 GROUP_ID_NOT_FOUND and error messages (KIP-1043)
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -19,16 +16,13 @@ from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.rights import DESCRIBE_GROUPS_GROUP, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
-class DescribeGroups(Handler, msgspec.Struct, frozen=True):
+class DescribeGroups(ApiHandler, frozen=True):
     """A handler that asks the coordinator of each group to describe it."""
 
-    key: ClassVar = ApiKey.DESCRIBE_GROUPS
-    versions: ClassVar[str] = "0-6"
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: DescribeGroupsRequest) -> Later:

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.coordinator.key import partition_of
 from pykbroker.core.coordinator.topic import CoordinatorTopic
@@ -22,8 +19,7 @@ from pykbroker.core.security.rights import FIND_COORDINATOR_GROUP, FIND_COORDINA
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.server.endpoints import BrokerEndpoints
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.find_coordinator import Coordinator, CoordinatorType, FindCoordinatorRequest, FindCoordinatorResponse
@@ -36,11 +32,9 @@ RIGHTS: Mapping[int, Right] = {
 }
 
 
-class FindCoordinator(Handler, msgspec.Struct, frozen=True):
+class FindCoordinator(ApiHandler, frozen=True):
     """A handler that waits only while it creates a topic. `topics` maps each key type to an internal topic."""
 
-    key: ClassVar = ApiKey.FIND_COORDINATOR
-    versions: ClassVar[str] = "0-6"
     image: Callable[[], MetadataImage]
     automatic: AutomaticTopics
     topics: Mapping[int, CoordinatorTopic]

@@ -5,25 +5,18 @@ v1 throttle time   v3 static members (KIP-345)   v4 flexible
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.rights import HEARTBEAT, may
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-class Heartbeat(Handler, msgspec.Struct, frozen=True):
+class Heartbeat(ApiHandler, frozen=True):
     """A handler that reports success while the group is loading, since loading restarts the session of every member."""
 
-    key: ClassVar = ApiKey.HEARTBEAT
-    versions: ClassVar[str] = "0-4"
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: HeartbeatRequest) -> Answer:

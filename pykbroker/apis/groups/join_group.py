@@ -6,28 +6,21 @@ v6 flexible   v7 protocol type   v8 reason (KIP-800)   v9 skip assignment (KIP-8
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.rights import JOIN_GROUP, may
 from pykbroker.machines.call import Call, when_settled
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.refusal import refusal
 
 NULL_PROTOCOL_VERSION_FIRST = 7
 
 
-class JoinGroup(Handler, msgspec.Struct, frozen=True):
+class JoinGroup(ApiHandler, frozen=True):
     """A handler that authorizes the request and passes it to the group coordinator."""
 
-    key: ClassVar = ApiKey.JOIN_GROUP
-    versions: ClassVar[str] = "0-9"
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: JoinGroupRequest) -> Answer:

@@ -5,23 +5,16 @@ v1 throttle time   v3 several members, static members by instance id (KIP-345)  
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.rights import LEAVE_GROUP, may
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-class LeaveGroup(Handler, msgspec.Struct, frozen=True):
+class LeaveGroup(ApiHandler, frozen=True):
     """A handler that authorizes the request and passes it to the group coordinator."""
 
-    key: ClassVar = ApiKey.LEAVE_GROUP
-    versions: ClassVar[str] = "0-5"
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: LeaveGroupRequest) -> Answer:

@@ -5,27 +5,20 @@ v1 throttle time   v3 flexible   v4 states, filter by state (KIP-518)   v5 types
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.rights import LIST_GROUPS_GROUP, allowed
 from pykbroker.machines.call import Call, when_settled
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
-class ListGroups(Handler, msgspec.Struct, frozen=True):
+class ListGroups(ApiHandler, frozen=True):
     """A handler that lists all groups to a client with DESCRIBE on the cluster.
 
     Any other client gets the groups that it may describe.
     """
 
-    key: ClassVar = ApiKey.LIST_GROUPS
-    versions: ClassVar[str] = "0-5"
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: ListGroupsRequest) -> Answer:

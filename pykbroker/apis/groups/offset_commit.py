@@ -7,17 +7,14 @@ v9 members of consumer groups, GROUP_ID_NOT_FOUND (KIP-848)   v10 topic ids (KIP
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar
-
-import msgspec
+from typing import Any
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import OFFSET_COMMIT_GROUP, OFFSET_COMMIT_TOPIC, may
 from pykbroker.core.steps import finish
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
@@ -31,11 +28,9 @@ from wire.refusal import merge, refusal
 BY_ID_VERSION_FIRST = 10
 
 
-class OffsetCommit(Handler, msgspec.Struct, frozen=True):
+class OffsetCommit(ApiHandler, frozen=True):
     """A handler that refuses unknown and unauthorized partitions, and passes the others to the group coordinator."""
 
-    key: ClassVar = ApiKey.OFFSET_COMMIT
-    versions: ClassVar[str] = "2-10"
     groups: Runtime
     image: Callable[[], MetadataImage]
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
@@ -13,9 +10,8 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import OFFSET_DELETE_GROUP, OFFSET_DELETE_TOPIC, may
 from pykbroker.core.steps import Steps
 from pykbroker.machines.call import when_settled
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from pykbroker.world.portions import portions
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -28,11 +24,9 @@ from wire.messages.offset_delete import (
 from wire.refusal import merge
 
 
-class OffsetDelete(Handler, msgspec.Struct, frozen=True):
+class OffsetDelete(ApiHandler, frozen=True):
     """A handler that refuses unknown and unauthorized partitions, and passes the others to the group coordinator."""
 
-    key: ClassVar = ApiKey.OFFSET_DELETE
-    versions: ClassVar[str] = "0"
     groups: Runtime
     image: Callable[[], MetadataImage]
 

@@ -8,9 +8,6 @@ v9 members of consumer groups (KIP-848)   v10 topic ids (KIP-848)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -19,8 +16,7 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import OFFSET_FETCH_ALL_TOPICS, OFFSET_FETCH_GROUP, OFFSET_FETCH_TOPIC, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -42,11 +38,9 @@ BY_ID_VERSION_FIRST = 10
 LeftOut = list[OffsetFetchResponseTopics]
 
 
-class OffsetFetch(Handler, msgspec.Struct, frozen=True):
+class OffsetFetch(ApiHandler, frozen=True):
     """A handler that refuses unknown and unauthorized topics, and asks each group's coordinator for the others."""
 
-    key: ClassVar = ApiKey.OFFSET_FETCH
-    versions: ClassVar[str] = "1-10"
     groups: Runtime
     image: Callable[[], MetadataImage]
     was_stopped: Callable[[], bool]

@@ -5,26 +5,19 @@ v1 throttle time   v3 static members (KIP-345)   v4 flexible   v5 protocol type 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.rights import SYNC_GROUP, may
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 PROTOCOL_VERSION_FIRST = 5
 
 
-class SyncGroup(Handler, msgspec.Struct, frozen=True):
+class SyncGroup(ApiHandler, frozen=True):
     """A handler that authorizes the request and passes it to the group coordinator."""
 
-    key: ClassVar = ApiKey.SYNC_GROUP
-    versions: ClassVar[str] = "0-5"
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: SyncGroupRequest) -> Answer:

@@ -6,12 +6,8 @@ v0 flexible   v1 the response may be sent before the change is committed (KIP-11
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
-import msgspec
-
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
@@ -19,14 +15,12 @@ from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterRespon
 NO_CHANGE = "The controller of this cluster is pykbroker, whose quorum has one voter that cannot change"
 
 
-class AddRaftVoter(Handler, msgspec.Struct, frozen=True):
+class AddRaftVoter(ApiHandler, frozen=True):
     """A handler that refuses the request: while kraft.version is 0 as Kafka does, and otherwise too.
 
     `listener` is the name of the controller listener, which must be among the voter's endpoints.
     """
 
-    key: ClassVar = ApiKey.ADD_RAFT_VOTER
-    versions: ClassVar[str] = "0-1"
     cluster_id: str
     kraft_version: Callable[[], int]
     listener: str

@@ -7,16 +7,12 @@ This node is the only voter. The only voter is always the leader. Nodes that fet
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.endpoints import BrokerEndpoints
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.describe_quorum import (
@@ -37,14 +33,12 @@ NODES_VERSION_FIRST = 2
 NOT_HOSTED = "This server does not host this topic-partition."
 
 
-class DescribeQuorum(Handler, msgspec.Struct, frozen=True):
+class DescribeQuorum(ApiHandler, frozen=True):
     """A handler that returns the voter, with its directory id if the log records the voters, and the observers.
 
     `has_listeners` is true if the controller has listeners of its own.
     """
 
-    key: ClassVar = ApiKey.DESCRIBE_QUORUM
-    versions: ClassVar[str] = "0-2"
     node_id: int
     controller: Controller
     endpoints: BrokerEndpoints

@@ -5,17 +5,12 @@ v1 directory id, the leader's endpoint (KIP-853)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.server.endpoints import BrokerEndpoints
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -30,11 +25,9 @@ from wire.messages.fetch_snapshot import (
 ENDPOINT_VERSION_FIRST = 1
 
 
-class FetchSnapshot(Handler, msgspec.Struct, frozen=True):
+class FetchSnapshot(ApiHandler, frozen=True):
     """A handler for the snapshots of the metadata log."""
 
-    key: ClassVar = ApiKey.FETCH_SNAPSHOT
-    versions: ClassVar[str] = "0-1"
     node_id: int
     cluster_id: str
     fetches: MetadataFetches

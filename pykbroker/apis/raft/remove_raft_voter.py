@@ -6,12 +6,8 @@ v0 flexible
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
-import msgspec
-
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
@@ -19,11 +15,9 @@ from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVo
 NO_CHANGE = "The controller of this cluster is pykbroker, whose quorum has one voter that cannot change"
 
 
-class RemoveRaftVoter(Handler, msgspec.Struct, frozen=True):
+class RemoveRaftVoter(ApiHandler, frozen=True):
     """A handler that refuses the request: while kraft.version is 0 as Kafka does, and otherwise too."""
 
-    key: ClassVar = ApiKey.REMOVE_RAFT_VOTER
-    versions: ClassVar[str] = "0"
     cluster_id: str
     kraft_version: Callable[[], int]
 

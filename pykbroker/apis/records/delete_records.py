@@ -7,9 +7,6 @@ disk.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
 import trio
 
 from pykbroker.core.errors import ApiError
@@ -19,9 +16,8 @@ from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.deletion import Deletion
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from pykbroker.world.portions import portions
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -32,11 +28,9 @@ from wire.messages.delete_records import (
 from wire.sentinels import NO_OFFSET
 
 
-class DeleteRecords(Handler, msgspec.Struct, frozen=True):
+class DeleteRecords(ApiHandler, frozen=True):
     """A handler that answers a repeated partition once, with the last of its offsets."""
 
-    key: ClassVar = ApiKey.DELETE_RECORDS
-    versions: ClassVar[str] = "0-2"
     replicas: Replicas
 
     def __call__(self, context: RequestContext, request: DeleteRecordsRequest) -> Later:

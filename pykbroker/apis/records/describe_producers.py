@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
@@ -15,9 +12,8 @@ from pykbroker.core.security.rights import DESCRIBE_PRODUCERS_TOPIC, may
 from pykbroker.core.steps import Steps, each
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from pykbroker.world.portions import portions
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -28,15 +24,13 @@ from wire.messages.describe_producers import (
 )
 
 
-class DescribeProducers(Handler, msgspec.Struct, frozen=True):
+class DescribeProducers(ApiHandler, frozen=True):
     """A handler that reads producer state from this broker's log.
 
     The log forgets a producer that has been idle for producer.id.expiration.ms. A repeated partition is answered once:
     otherwise a request of 1 MB could ask for gigabytes.
     """
 
-    key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
-    versions: ClassVar[str] = "0"
     image: Callable[[], MetadataImage]
     replicas: Replicas
 

@@ -9,9 +9,6 @@ v11 -6 earliest pending upload: always -1
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import LIST_OFFSETS_AS_FOLLOWER, LIST_OFFSETS_TOPIC, may, require
@@ -19,11 +16,10 @@ from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import NotCached
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.isolation import READ_COMMITTED
 from wire.messages.list_offsets import (
@@ -57,11 +53,9 @@ EPOCH_VERSION_FIRST = 4
 OFFSET_NOT_AVAILABLE_VERSION_FIRST = 5
 
 
-class ListOffsets(Handler, msgspec.Struct, frozen=True):
+class ListOffsets(ApiHandler, frozen=True):
     """A handler that answers in steps, and continues as a coroutine if a lookup by timestamp must read the disk."""
 
-    key: ClassVar = ApiKey.LIST_OFFSETS
-    versions: ClassVar[str] = "1-11"
     replicas: Replicas
 
     def __call__(self, context: RequestContext, request: ListOffsetsRequest) -> Later:

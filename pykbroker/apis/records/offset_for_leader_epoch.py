@@ -7,17 +7,13 @@ The response has the largest epoch that is not above the requested one (KIP-279)
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import OFFSET_FOR_LEADER_EPOCH_TOPIC, require
 from pykbroker.core.steps import Steps, each
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -27,11 +23,9 @@ from wire.messages.offset_for_leader_epoch import (
 )
 
 
-class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
+class OffsetForLeaderEpoch(ApiHandler, frozen=True):
     """A handler for brokers, which may ask about every topic, and for consumers that may describe the topic."""
 
-    key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
-    versions: ClassVar[str] = "2-4"
     replicas: Replicas
 
     def __call__(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Later:

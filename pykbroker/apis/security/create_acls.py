@@ -5,23 +5,16 @@ v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.core.security.acl.acl import UNKNOWN
 from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.server.handler import Answer, CloseConnection, Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, CloseConnection, Later, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
-class CreateAcls(Handler, msgspec.Struct, frozen=True):
+class CreateAcls(ApiHandler, frozen=True):
     """A handler that passes the request to the controller. `controller` is None if there are no ACLs."""
 
-    key: ClassVar = ApiKey.CREATE_ACLS
-    versions: ClassVar[str] = "1-3"
     controller: ActiveController | None = None
 
     def __call__(self, context: RequestContext, request: CreateAclsRequest) -> Answer:

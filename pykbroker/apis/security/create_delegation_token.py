@@ -5,12 +5,7 @@ v2 flexible   v3 a token for another owner (KIP-373)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from wire.sentinels import NO_TIMESTAMP
@@ -18,11 +13,8 @@ from wire.sentinels import NO_TIMESTAMP
 REQUESTER_VERSION_FIRST = 3
 
 
-class CreateDelegationToken(Handler, msgspec.Struct, frozen=True):
+class CreateDelegationToken(ApiHandler, frozen=True):
     """A handler that refuses the request, as Kafka does on a listener without authentication."""
-
-    key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
-    versions: ClassVar[str] = "1-3"
 
     def __call__(self, context: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
         kind, _, name = context.session.principal.partition(":")

@@ -5,23 +5,16 @@ v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.core.metadata.delete_acls import filter_of
 from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.server.handler import Answer, CloseConnection, Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, CloseConnection, Later, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 
-class DeleteAcls(Handler, msgspec.Struct, frozen=True):
+class DeleteAcls(ApiHandler, frozen=True):
     """A handler that passes the request to the controller. `controller` is None if there are no ACLs."""
 
-    key: ClassVar = ApiKey.DELETE_ACLS
-    versions: ClassVar[str] = "1-3"
     controller: ActiveController | None = None
 
     def __call__(self, context: RequestContext, request: DeleteAclsRequest) -> Answer:

@@ -6,26 +6,20 @@ v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.metadata.delete_acls import filter_of
 from pykbroker.core.metadata.image import AclsImage, MetadataImage
 from pykbroker.core.security.acl.acl import order
 from pykbroker.core.security.acl.filter import AclFilter
 from pykbroker.core.steps import Steps
-from pykbroker.server.handler import Answer, CloseConnection, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, CloseConnection, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.describe_acls import AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse
 
 
-class DescribeAcls(Handler, msgspec.Struct, frozen=True):
+class DescribeAcls(ApiHandler, frozen=True):
     """A handler that returns the ACLs by resource, in the order of their fields. `image` is None without ACLs."""
 
-    key: ClassVar = ApiKey.DESCRIBE_ACLS
-    versions: ClassVar[str] = "1-3"
     image: Callable[[], MetadataImage] | None = None
 
     def __call__(self, context: RequestContext, request: DescribeAclsRequest) -> Answer:

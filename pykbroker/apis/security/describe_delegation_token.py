@@ -5,21 +5,13 @@ v2 flexible   v3 token requesters (KIP-373)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 
 
-class DescribeDelegationToken(Handler, msgspec.Struct, frozen=True):
+class DescribeDelegationToken(ApiHandler, frozen=True):
     """A handler that refuses the request, as Kafka does on a listener without authentication."""
-
-    key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
-    versions: ClassVar[str] = "1-3"
 
     def __call__(
         self, context: RequestContext, request: DescribeDelegationTokenRequest

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -24,11 +20,9 @@ from wire.messages.describe_user_scram_credentials import (
 from wire.stored.metadata_security import UserScramCredentialRecord
 
 
-class DescribeUserScramCredentials(Handler, msgspec.Struct, frozen=True):
+class DescribeUserScramCredentials(ApiHandler, frozen=True):
     """A handler that reads the image and describes each user once."""
 
-    key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
-    versions: ClassVar[str] = "0"
     image: Callable[[], MetadataImage]
 
     def __call__(

@@ -5,21 +5,13 @@ v1 session lifetime (KIP-368)   v2 flexible
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
-from pykbroker.server.handler import Handler, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
-class SaslAuthenticate(Handler, msgspec.Struct, frozen=True):
+class SaslAuthenticate(ApiHandler, frozen=True):
     """A handler that refuses the request: connections have no SASL, so no mechanism was negotiated."""
-
-    key: ClassVar = ApiKey.SASL_AUTHENTICATE
-    versions: ClassVar[str] = "0-2"
 
     def __call__(self, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
         return SaslAuthenticateResponse(

@@ -5,22 +5,15 @@ v0 raw tokens follow   v1 SaslAuthenticate follows (KIP-152)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
-from pykbroker.server.handler import Handler, RequestContext
+from pykbroker.server.handler import ApiHandler, RequestContext
 from pykbroker.server.strangers import SASL, Strangers
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
-class SaslHandshake(Handler, msgspec.Struct, frozen=True):
+class SaslHandshake(ApiHandler, frozen=True):
     """A handler that refuses the request: connections have no SASL."""
 
-    key: ClassVar = ApiKey.SASL_HANDSHAKE
-    versions: ClassVar[str] = "0-1"
     strangers: Strangers
 
     def __call__(self, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:

@@ -6,23 +6,16 @@ The response is sent after this broker has created the partitions.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.core.security.rights import CREATE_PARTITIONS_TOPIC, allowed
 from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.server.handler import Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from wire.refusal import refusal
 
 
-class CreatePartitions(Handler, msgspec.Struct, frozen=True):
+class CreatePartitions(ApiHandler, frozen=True):
     """A handler that authorizes each topic and passes the request to the controller."""
 
-    key: ClassVar = ApiKey.CREATE_PARTITIONS
-    versions: ClassVar[str] = "0-3"
     controller: ActiveController
 
     def __call__(self, context: RequestContext, request: CreatePartitionsRequest) -> Later:

@@ -6,24 +6,17 @@ The response is sent after this broker has created the topics.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import CREATE_TOPICS_TOPIC, allowed
 from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.server.handler import Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from wire.refusal import refusal
 
 
-class CreateTopics(Handler, msgspec.Struct, frozen=True):
+class CreateTopics(ApiHandler, frozen=True):
     """A handler that authorizes each topic and passes the request to the controller."""
 
-    key: ClassVar = ApiKey.CREATE_TOPICS
-    versions: ClassVar[str] = "2-7"
     controller: ActiveController
 
     def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Later:

@@ -7,17 +7,14 @@ v6 by id (KIP-516)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
-import msgspec
 import trio
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import DELETE_TOPICS_TOPIC, may
 from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.server.handler import Handler, Later, RequestContext
+from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from pykbroker.world.portions import portions
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from wire.refusal import refusal
@@ -25,11 +22,9 @@ from wire.refusal import refusal
 DISABLED_VERSION_FIRST, BY_ID_VERSION_FIRST = 3, 6
 
 
-class DeleteTopics(Handler, msgspec.Struct, frozen=True):
+class DeleteTopics(ApiHandler, frozen=True):
     """A handler that authorizes each topic and passes the request to the controller in the form of v6."""
 
-    key: ClassVar = ApiKey.DELETE_TOPICS
-    versions: ClassVar[str] = "1-6"
     controller: ActiveController
     image: Callable[[], MetadataImage]
     enabled: bool

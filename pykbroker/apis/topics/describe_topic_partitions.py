@@ -7,9 +7,6 @@ Lists are empty, never null: Java clients of 3.9 fail on null.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
@@ -20,8 +17,7 @@ from pykbroker.core.security.rights import DESCRIBE_TOPIC_PARTITIONS_TOPIC, allo
 from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.endpoints import BrokerEndpoints, ReachableBrokers
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.describe_topic_partitions import (
     Cursor,
@@ -33,14 +29,12 @@ from wire.messages.describe_topic_partitions import (
 from wire.sentinels import NO_LEADER
 
 
-class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
+class DescribeTopicPartitions(ApiHandler, frozen=True):
     """A handler that limits a page to `partitions_max` partitions (max.request.partition.size.limit).
 
     A request may lower the limit.
     """
 
-    key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
-    versions: ClassVar[str] = "0"
     image: Callable[[], MetadataImage]
     partitions_max: int
     node_id: int

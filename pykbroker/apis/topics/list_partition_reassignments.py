@@ -6,15 +6,11 @@ Null topics request all partitions. Partitions that do not exist, or are not bei
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
 from pykbroker.core.steps import Steps
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from pykbroker.world.portions import portions
-from wire.api import ApiKey
 from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -23,11 +19,9 @@ from wire.messages.list_partition_reassignments import (
 )
 
 
-class ListPartitionReassignments(Handler, msgspec.Struct, frozen=True):
+class ListPartitionReassignments(ApiHandler, frozen=True):
     """A handler that reads the last image that this broker has applied."""
 
-    key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
-    versions: ClassVar[str] = "0"
     image: Callable[[], MetadataImage]
 
     def __call__(self, context: RequestContext, request: ListPartitionReassignmentsRequest) -> Later:

@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any, ClassVar
-
-import msgspec
+from typing import Any
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
@@ -37,8 +35,7 @@ from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.answers import Answers
 from pykbroker.server.endpoints import BrokerEndpoints, ReachableBrokers
-from pykbroker.server.handler import Answer, EncodedResponse, Handler, Later, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, EncodedResponse, Later, RequestContext, now_or_later
 from wire.compile import stepwise_encoder
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -56,14 +53,12 @@ from wire.sentinels import NO_LEADER
 LISTENER_VERSION_FIRST, ASK_BY_ID_VERSION_FIRST = 6, 12
 
 
-class Metadata(Handler, msgspec.Struct, frozen=True):
+class Metadata(ApiHandler, frozen=True):
     """A handler that waits only while it creates topics.
 
     The handler builds a response in steps, and caches it for equal requests.
     """
 
-    key: ClassVar = ApiKey.METADATA
-    versions: ClassVar[str] = "0-13"
     node_id: int
     cluster_id: str
     image: Callable[[], MetadataImage]

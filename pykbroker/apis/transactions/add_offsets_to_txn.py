@@ -7,9 +7,6 @@ The added partition is the group's partition of `__consumer_offsets`, even if th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.names import GROUP_METADATA_TOPIC
@@ -17,21 +14,18 @@ from pykbroker.core.security.rights import ADD_OFFSETS_TO_TXN_GROUP, ADD_OFFSETS
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 FENCED_VERSION_FIRST = 2
 
 
-class AddOffsetsToTxn(Handler, msgspec.Struct, frozen=True):
+class AddOffsetsToTxn(ApiHandler, frozen=True):
     """A handler that responds at once unless a record must be flushed first.
 
     `partition_of` maps a group to its partition of `__consumer_offsets`.
     """
 
-    key: ClassVar = ApiKey.ADD_OFFSETS_TO_TXN
-    versions: ClassVar[str] = "0-4"
     transactions: TransactionRequests
     partition_of: Callable[[str], int]
 

@@ -9,9 +9,8 @@ If one partition cannot be added, none is: the others get OPERATION_NOT_ATTEMPTE
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
-import msgspec
 import trio
 
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
@@ -28,9 +27,8 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPartitions
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from pykbroker.world.portions import portions
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -47,11 +45,9 @@ T = TypeVar("T")
 FENCED_VERSION_FIRST, BROKERS_VERSION_FIRST = 2, 4
 
 
-class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
+class AddPartitionsToTxn(ApiHandler, frozen=True):
     """A handler that answers a client at once unless a record must be flushed first."""
 
-    key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
-    versions: ClassVar[str] = "0-5"
     transactions: TransactionRequests
     image: Callable[[], MetadataImage]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import ClassVar
 
-import msgspec
 import trio
 
 from pykbroker.coordinator.transactions import TransactionRequests
@@ -14,8 +12,7 @@ from pykbroker.core.security.rights import DESCRIBE_TRANSACTIONS_TOPIC, DESCRIBE
 from pykbroker.core.txn.requests import FindTransaction, FoundTransactions
 from pykbroker.core.txn.requests import TransactionAnswer as Refused
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -25,11 +22,9 @@ from wire.messages.describe_transactions import (
 )
 
 
-class DescribeTransactions(Handler, msgspec.Struct, frozen=True):
+class DescribeTransactions(ApiHandler, frozen=True):
     """A handler that describes each id separately, and leaves out topics that the client may not describe."""
 
-    key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
-    versions: ClassVar[str] = "0"
     transactions: TransactionRequests
 
     def __call__(self, context: RequestContext, request: DescribeTransactionsRequest) -> Answer:

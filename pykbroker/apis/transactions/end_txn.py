@@ -6,27 +6,20 @@ The response is sent when the decision is committed; the markers are written aft
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.security.rights import END_TXN, may
 from pykbroker.core.txn.requests import EndTransaction, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FENCED_VERSION_FIRST, EPOCH_BUMP_VERSION_FIRST = 2, 5
 
 
-class EndTxn(Handler, msgspec.Struct, frozen=True):
+class EndTxn(ApiHandler, frozen=True):
     """A handler that responds at once unless a record must be flushed first."""
 
-    key: ClassVar = ApiKey.END_TXN
-    versions: ClassVar[str] = "0-5"
     transactions: TransactionRequests
 
     def __call__(self, context: RequestContext, request: EndTxnRequest) -> Answer:

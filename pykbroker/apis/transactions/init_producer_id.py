@@ -7,18 +7,13 @@ As in Kafka, v6 (KIP-939) is not advertised.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import msgspec
-
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.security.authorizer import CLUSTER_NAME
 from pykbroker.core.security.rights import INIT_PRODUCER_ID_IDEMPOTENT, INIT_PRODUCER_ID_TRANSACTION, may
 from pykbroker.core.txn.requests import InitProducer, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Given
 from pykbroker.quorum.producer_ids import ProducerIds
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from wire.refusal import refusal
@@ -27,11 +22,9 @@ from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 FENCED_VERSION_FIRST = 4
 
 
-class InitProducerId(Handler, msgspec.Struct, frozen=True):
+class InitProducerId(ApiHandler, frozen=True):
     """A handler that responds at once unless the block of producer ids is used up or a record must be flushed first."""
 
-    key: ClassVar = ApiKey.INIT_PRODUCER_ID
-    versions: ClassVar[str] = "0-5"
     producer_ids: ProducerIds
     transactions: TransactionRequests
 

@@ -7,7 +7,6 @@ v2 only ids that match a regular expression as a whole (KIP-1152)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import msgspec
 import trio
@@ -19,21 +18,18 @@ from pykbroker.core.security.rights import LIST_TRANSACTIONS_TRANSACTION, may
 from pykbroker.core.steps import Steps
 from pykbroker.core.txn.state import TITLES
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from pykbroker.world.off_loop import OffLoop
-from wire.api import ApiKey
 from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 
-class ListTransactions(Handler, msgspec.Struct, frozen=True):
+class ListTransactions(ApiHandler, frozen=True):
     """A handler that leaves out transactional ids that the client may not describe.
 
     Ids are matched in a thread, a few at a time, so that concurrent requests share the thread. An id may be 32 KB long,
     and RE2 needs up to a second to match it with the most expensive patterns.
     """
 
-    key: ClassVar = ApiKey.LIST_TRANSACTIONS
-    versions: ClassVar[str] = "0-2"
     transactions: TransactionRequests
     wall_ms: Callable[[], int]
     off_loop: OffLoop

@@ -6,9 +6,6 @@ v2 leader epoch   v3 flexible, member and generation   v4 TRANSACTION_ABORTABLE 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.coordinator.admission import Admission
 from pykbroker.coordinator.client_errors import CLIENT_ERRORS
@@ -29,8 +26,7 @@ from pykbroker.core.steps import finish
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.machines.call import when_settled
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -44,11 +40,9 @@ from wire.sentinels import NO_SEQUENCE
 LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
 
 
-class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
+class TxnOffsetCommit(ApiHandler, frozen=True):
     """A handler that first asks the transaction coordinator, unless the group's partition has the transaction open."""
 
-    key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
-    versions: ClassVar[str] = "0-5"
     transactions: TransactionRequests
     groups: Runtime
     replicas: Replicas

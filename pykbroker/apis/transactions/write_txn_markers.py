@@ -7,17 +7,14 @@ Transaction coordinators send this request, and so do admins to abort hanging tr
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar
 
-import msgspec
 import trio
 
 from pykbroker.coordinator.endings import AppendedMarker, Endings
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.steps import Steps
-from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from wire.api import ApiKey
+from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -36,14 +33,12 @@ UNCOORDINATED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD
 """Errors of a group coordinator that writes a marker. They become NOT_LEADER_OR_FOLLOWER, after which brokers retry."""
 
 
-class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
+class WriteTxnMarkers(ApiHandler, frozen=True):
     """A handler that appends all markers in order, then waits until they are committed, for `s_max` at most.
 
     A marker that is not committed until then gets REQUEST_TIMED_OUT. It stays in the log, and coordinators repeat it.
     """
 
-    key: ClassVar = ApiKey.WRITE_TXN_MARKERS
-    versions: ClassVar[str] = "1-2"
     endings: Endings
     s_max: float
     """request.timeout.ms in seconds, as in Kafka"""

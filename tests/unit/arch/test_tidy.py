@@ -11,8 +11,8 @@ from tools.tidy import Source
 
 ROOT = Path(__file__).parents[3]
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * tidy.FUNCTION_LINES_MAX
-API = '"""ListOffsets (2), v1-11: offsets."""\nclass ListOffsets:\n    versions: ClassVar[str] = "1-11"\n'
-API_ROW = '    # ElectLeaders (43), v0-2: elect.\n    # v2 flexible\n    ApiKey.ELECT_LEADERS: ControllerApi("0-2"),\n'
+API = '"""ListOffsets (2), v1-11: offsets."""\nclass ListOffsets(ApiHandler, frozen=True):\n    pass\n'
+API_ROW = "    # ElectLeaders (43), v0-2: elect.\n    # v2 flexible\n    ApiKey.ELECT_LEADERS: ControllerApi(),\n"
 METRICS = "pykbroker/console/metrics.py"
 THEORY = '"""What a log is.\n\n1. It only grows.\nKnows no topic.\n"""\n'
 
@@ -75,8 +75,17 @@ PLANTED = [
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets.py", API.replace("(2)", "(3)")),
     (tidy.misdescribed_api, "pykbroker/apis/offsets.py", API),
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets/list_offsets.py", API.replace("(2)", "(3)")),
-    (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets.py", API.replace('"1-11"', '"1-10"')),
+    (
+        tidy.misdescribed_api,
+        "pykbroker/apis/records/list_offsets.py",
+        API.replace("    pass", '    versions: ClassVar[str] = "1-10"'),
+    ),
     (tidy.misdescribed_api, "pykbroker/apis/records/list_offsets.py", '"""Offsets of partitions."""\n'),
+    (
+        tidy.misdescribed_api,
+        "pykbroker/apis/records/list_offsets.py",
+        API.replace("class ListOffsets", "class Offsets"),
+    ),
     (tidy.misdescribed_api, "pykbroker/apis/controller_apis.py", API_ROW.replace("v0-2", "v0-1")),
     (tidy.misdescribed_api, "pykbroker/apis/controller_apis.py", API_ROW.replace("(43)", "(44)")),
     (tidy.misdescribed_api, "pykbroker/apis/controller_apis.py", API_ROW.replace("# ElectLeaders", "# Elect leaders")),

@@ -10,9 +10,6 @@ A waiting Fetch is answered as soon as a request of another API arrives on its c
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
-
-import msgspec
 
 from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
@@ -24,11 +21,10 @@ from pykbroker.replica.leading.follower_fetches import FollowerFetches
 from pykbroker.replica.leading.read_replica import RackAwareSelector
 from pykbroker.replica.partition.consumer_reading import ConsumerReading
 from pykbroker.replica.partition.reading import Located, Reading
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints
 from pykbroker.world.disk import NotCached
 from pykbroker.world.portions import portions
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.isolation import READ_COMMITTED
 from wire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint, ReplicaState
@@ -48,11 +44,9 @@ REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
 
 
-class Fetch(Handler, msgspec.Struct, frozen=True):
+class Fetch(ApiHandler, frozen=True):
     """A handler that caps responses at `fetch_bytes_max` (fetch.max.bytes). `ticks_ns` is a monotonic clock."""
 
-    key: ClassVar = ApiKey.FETCH
-    versions: ClassVar[str] = "4-18"
     rights: ReadRights
     sessions: FetchSessionCache
     ticks_ns: Callable[[], int]

@@ -11,9 +11,7 @@ partition is part of the transaction.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
-import msgspec
 import trio
 
 from pykbroker.apis.records.produce.admit import WriteRights, admit
@@ -23,9 +21,8 @@ from pykbroker.coordinator.admission import Admission
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from pykbroker.server.leader_hints import LeaderHints
-from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
@@ -35,15 +32,13 @@ from wire.sentinels import ACKS_ALL
 ACKS = (ACKS_ALL, 0, 1)
 
 
-class Produce(Handler, msgspec.Struct, frozen=True):
+class Produce(ApiHandler, frozen=True):
     """A handler that responds at once if it can.
 
     The handler validates large batches off the event loop, and waits for flushes and followers where the request or the
     config requires it.
     """
 
-    key: ClassVar = ApiKey.PRODUCE
-    versions: ClassVar[str] = "3-13"
     replicas: Replicas
     rights: WriteRights
     wall_ms: Callable[[], int]
