@@ -17,7 +17,7 @@ from pykbroker.core.compaction.transactions import PassedTransactions
 from pykbroker.core.log.transactions import AbortedTransaction
 from wire.declare import Buffer
 from wire.errors import DecodeError
-from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, Batch
+from wire.records.batch import Batch, batches
 from wire.records.compression import decompress
 
 BATCH_BYTES_MAX = 64 << 20
@@ -223,17 +223,11 @@ def _content(batch: Batch) -> bytes:
 def _whole(data: bytes) -> tuple[list[Batch], str | None]:
     """Return the whole batches at the start of `data`, and a description of the corrupt batch after them, or None."""
     found: list[Batch] = []
-    pos = 0
-    while pos + HEADER_BYTES <= len(data):
-        size = LENGTH_OVERHEAD + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
-        if size > len(data) - pos:
-            break
-        try:
-            batch = Batch.read(data, pos)
-        except DecodeError as error:
-            return found, str(error)
-        if not batch.crc_ok():
-            return found, f"the batch at offset {batch.base_offset} does not match its checksum {batch.crc:08x}"
-        found.append(batch)
-        pos += batch.size
+    try:
+        for batch in batches(data):
+            if not batch.crc_ok():
+                return found, f"the batch at offset {batch.base_offset} does not match its checksum {batch.crc:08x}"
+            found.append(batch)
+    except DecodeError as error:
+        return found, str(error)
     return found, None

@@ -75,7 +75,7 @@ class Upkeep:
 
     async def _commit(self, directory: LogDirectory) -> None:
         for partition in list(self._replicas.online(directory)):
-            with suppress(ApiError):  # The next append reports the same error.
+            with suppress(ApiError):  # the next append reports the same error
                 await partition.commit()
 
     async def _retain(self, directory: LogDirectory) -> None:

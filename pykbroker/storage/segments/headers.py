@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct, error
 
 from pykbroker.world.disk import Buffer, File
-from wire.records.batch import CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, TRANSACTIONAL
+from wire.records.batch import CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL
 
 WINDOW_BYTES = 8192
 FACTS = Struct(">qi4xb4xhi8xq")
@@ -51,7 +51,7 @@ class Headers:
             base, length, magic, self._attributes, delta, self.max_timestamp = FACTS.unpack_from(self._data, inside)
         except error:
             raise BadHeader(f"{len(self._data)} bytes at {position}") from None
-        if magic != 2 or length < HEADER_BYTES - LENGTH_OVERHEAD or delta < 0:
+        if magic != MAGIC or length < HEADER_BYTES - LENGTH_OVERHEAD or delta < 0:
             raise BadHeader(f"magic {magic}, length {length}, last offset delta {delta} at byte {position}")
         return base, length + LENGTH_OVERHEAD, base + delta
 
