@@ -34,7 +34,6 @@ class Reassignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """Return the replicas after the reassignment."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
 

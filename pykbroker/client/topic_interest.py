@@ -24,7 +24,6 @@ class TopicInterest:
 
     @property
     def names(self) -> set[str]:
-        """Return the names of all topics that were added."""
         return set(self._expires_at)
 
     @property

@@ -115,7 +115,6 @@ class OffsetCommits:
     # ---- requests
 
     async def _attempt(self, offsets: Offsets) -> CommitResult:
-        """Send a commit once."""
         if not offsets:
             return CommitResult()
         request, version_max = commit_request(self._identity(), offsets, self._id_of)

@@ -254,7 +254,6 @@ class Front:
         self._interceptors.on_acknowledgement_many(result, error)
 
     def close(self) -> None:
-        """Close the interceptors."""
         self._interceptors.close()
 
     def _delivery(self, batch: ProducerBatch, index: int) -> Delivery:

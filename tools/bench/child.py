@@ -50,7 +50,6 @@ class Child:
         return cpu_seconds(self.pid)
 
     def memory_bytes(self) -> int:
-        """Return the resident memory in bytes."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
 
     def descendants(self) -> list[int]:

@@ -182,7 +182,6 @@ class Cluster(Broker):
             self.start(node_id)
 
     def pids(self) -> list[int]:
-        """Return the pids of all processes of the cluster."""
         return [node.pid for node in self.nodes.values()]
 
     def start(self, node_id: int) -> None:

@@ -29,7 +29,6 @@ class Load:
         return self.requests / self.seconds
 
     def latency_ms(self, quantile: float) -> float:
-        """Return the latency at a quantile in ms."""
         return percentile(self.latencies, quantile) * 1000
 
 

@@ -46,7 +46,6 @@ class Line:
         return median(ratios) if ratios else None
 
     def markdown(self) -> str:
-        """Return this line of the table in Markdown."""
         ratio = self.ratio()
         runs = max(map(len, self.values.values()), default=0)
         cells = [self.row.name, self.figure.title, self._cell("pykbroker"), self._cell("kafka")]

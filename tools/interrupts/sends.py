@@ -87,7 +87,6 @@ class Sends:
         self.report((found.buffer_bytes, found.buffer_available_bytes), offsets)
 
     async def trio(self) -> None:
-        """Send with the producer for trio."""
         async with Producer(**self.settings) as producer:
             await producer.partitions_for(self.topic)
             self.begin()

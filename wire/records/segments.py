@@ -39,7 +39,6 @@ class RunSegment(msgspec.Struct, frozen=True, gc=False):
         return RunSegment(part, self.offset + start, times if isinstance(times, int) else times[start:end])
 
     def columns(self) -> Columns:
-        """Return the records as columns."""
         found, times, nulls = self.run.columns(), self.timestamps, [None] * len(self)
         return Columns(
             list(self.offsets),

@@ -117,7 +117,6 @@ def _offset_end(data: bytes, pos: int, index: int) -> int:
 
 
 def _field_end(data: bytes, pos: int) -> int:
-    """Return the end of the nullable field at `pos`."""
     size, pos = read_varint(data, pos)
     if size < -1:
         raise DecodeError(f"a field of {size} bytes")

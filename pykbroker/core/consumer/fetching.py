@@ -101,7 +101,6 @@ class ConsumerFetches:
         self._in_flight.add(call.node)
 
     def received(self, call: FetchCall, response: FetchResponse) -> FetchNews:
-        """Buffer a response."""
         self._in_flight.discard(call.node)
         parts = call.parts(response)
         if parts is None:

@@ -33,7 +33,6 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int) -> Committed:
-        """Return the committed offset of the record at `record_offset`."""
         if isinstance(value, LegacyOffsetCommitValue):
             return cls(
                 value.offset, NO_LEADER_EPOCH, value.metadata, value.commit_timestamp, record_offset=record_offset

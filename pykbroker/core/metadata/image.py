@@ -176,11 +176,9 @@ class ConfigsImage(msgspec.Struct, frozen=True):
         return self.resources.get((resource_type, name), {})
 
     def topic(self, name: str) -> Mapping[str, str]:
-        """Return the configs that are set for a topic."""
         return self.of(TOPIC_RESOURCE, name)
 
     def broker(self, node_id: int) -> Mapping[str, str]:
-        """Return the configs that are set for one broker."""
         return self.of(BROKER_RESOURCE, str(node_id))
 
     @property

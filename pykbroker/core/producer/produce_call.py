@@ -41,7 +41,6 @@ class ProduceCall:
         return NIL not in self._topic_ids.values()
 
     def request(self, acks: int, timeout_ms: int, transactional_id: str | None, encode: Encode) -> ProduceRequest:
-        """Return the request with the encoded batches."""
         topics = {topic: TopicProduceData(topic, topic_id, []) for topic, topic_id in self._topic_ids.items()}
         for (topic, index), batch in self.batches.items():
             topics[topic].partition_data.append(PartitionProduceData(index, encode(batch)))

@@ -44,7 +44,6 @@ class ClusterMachineFaults:
         await self._end_all(power=False)
 
     async def lose_power_of_all(self) -> None:
-        """Cut the power of all machines at once."""
         await self._end_all(power=True)
 
     async def drift_clock(self) -> None:

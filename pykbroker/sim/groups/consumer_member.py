@@ -47,7 +47,6 @@ class ConsumerMember:
 
     @property
     def owned(self) -> tuple[Place, ...]:
-        """Return the partitions that the member owns."""
         return tuple(sorted(self._leases))
 
     @property

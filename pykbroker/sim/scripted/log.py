@@ -116,7 +116,6 @@ class ScriptedLog:
         return [each for each in self._aborted if each.last_offset >= offset]
 
     def _add(self, batch: Batch, leader_epoch: int) -> None:
-        """Add a batch at the end of the log."""
         self._epochs.assign(leader_epoch, self.end_offset)
         stamped = OFFSET.pack(self.end_offset) + bytes(batch.buffer[8:EPOCH_START]) + EPOCH.pack(leader_epoch)
         self._batches.append(Batch.read(stamped + bytes(batch.buffer[EPOCH_START + EPOCH.size :])))

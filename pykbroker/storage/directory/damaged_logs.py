@@ -80,7 +80,6 @@ class DamagedLogs:
         return self._disk.exists(f"{directory_name(key)}/{ANEW}")
 
     def was_set_aside(self, key: TopicPartition) -> bool:
-        """Whether a damaged log of this partition is set aside."""
         return any((note.topic, note.partition) == key for note in self._aside.values())
 
     async def set_aside(self, key: TopicPartition, high_watermark: int, *, is_last: bool) -> None:
