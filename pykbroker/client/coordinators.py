@@ -86,7 +86,7 @@ class Coordinators:
         return sum(self._learn(kind, each) for each in found)
 
     def _learn(self, kind: CoordinatorType, found: Coordinator) -> bool:
-        """Record a coordinator. Return False if it is not available, and raise ApiError for any other error."""
+        """Record a coordinator. Return False if none is available yet, and raise ApiError for any other error."""
         if found.error_code:
             code = ErrorCode(found.error_code) if found.error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
             if code.retriable:

@@ -102,7 +102,7 @@ class AsyncConsumer:
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
     ) -> None:
-        """Subscribe to topics, or to those whose whole name matches, instead of the topics before.
+        """Subscribe to topics, or to those whose whole name matches, in place of all earlier ones.
 
         The methods of `listener` may be async functions. They run while `getone` or `getmany` waits.
         """

@@ -111,7 +111,7 @@ class Consumer:
 
     @trio.lowlevel.enable_ki_protection
     def subscribe(self, topics: Iterable[str], listener: Any = None) -> None:
-        """Subscribe to topics instead of those before. The group assigns partitions during the next polls.
+        """Subscribe to topics in place of all earlier ones. The group assigns partitions during the next polls.
 
         `listener` is a RebalanceListener. Raise SubscriptionConflict after `assign` or a pattern, until `unsubscribe`.
         """

@@ -212,7 +212,7 @@ class ConsumerShell:
             self._is_advancing = False
 
     def _send_due(self, nursery: trio.Nursery) -> None:
-        # A listener, or a user who handles an error, may seek: nothing is looked up before.
+        # A listener, or a user who handles an error, may seek: nothing is looked up before that.
         if self._failure is None and not (self.member is not None and self.member.awaits_user):
             self._positions.send_due(nursery)
         is_sent = self._fetcher.send_due(self.now_ms())

@@ -58,7 +58,7 @@ class CoordinatorLog:
 
         With `split`, a batch ends before it would exceed the topic's max.message.bytes.
 
-        Raise ApiError if a batch would exceed it in any case.
+        Raise ApiError if a batch would exceed that limit all the same.
         """
         return self._framing.write(records, wall_ms, self._log.batch_bytes_max, split=split)
 

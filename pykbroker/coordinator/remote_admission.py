@@ -29,7 +29,7 @@ Refused = dict[TopicPartition, ErrorCode]
 class WaitingAdmission:
     """The partitions of one transaction that wait for its coordinator, for one caller or several.
 
-    `codes` has the error of each refused partition once the coordinator has responded, and is None before.
+    `codes` has the error of each refused partition once the coordinator has responded, and is None until then.
     """
 
     __slots__ = ("add", "callers", "codes", "epoch", "partitions", "producer_id")

@@ -301,7 +301,8 @@ class PartitionerView:
 
 
 def serializer_of(name: str, serializer: Any) -> Callable[[str, Any, Any], Any]:
-    """Return a function of topic, headers and content. A plain callable gets the content, as in kafka-python.
+    """Return a serializer as a function of topic, headers and content. A plain callable gets the content, as in
+    kafka-python.
 
     Raise KafkaConfigurationError, which names the argument, for anything else.
     """

@@ -139,7 +139,7 @@ def open_session(settings: SessionSettings) -> PipelineSession:
 def without_connector(settings: SessionSettings) -> Mapping[str, str]:
     """Return the settings of Spark with which the packages of a job resolve, but not Spark's own connector.
 
-    Raise NoConnector if one of them cannot be fetched either: nothing takes its place.
+    Raise NoConnector if a package of the job itself cannot be fetched: nothing takes its place.
     """
     needed = missing_packages(settings.packages, settings.conf)
     try:

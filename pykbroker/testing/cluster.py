@@ -151,7 +151,7 @@ class RunningCluster:
         self._owned(broker).kill()
 
     def stop(self, broker: int) -> None:
-        """Stop a broker in order: it hands its leaderships over before. `restart` starts it again.
+        """Stop a broker in order: it first hands its leaderships over. `restart` starts it again.
 
         While the controller does not run, the broker is killed, since an orderly stop would wait for the controller.
         """

@@ -75,7 +75,7 @@ class BackgroundLoop:
             self.check()
 
     def call(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run an async function in the loop, and return its result. Raise LoopEnded if the loop ends before.
+        """Run an async function in the loop, and return its result. Raise LoopEnded if the loop ends first.
 
         An interrupted call cancels the function.
         """

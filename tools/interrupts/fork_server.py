@@ -29,7 +29,10 @@ def say(number: int, news: str) -> None:
 
 
 def keep(number: int) -> bool:
-    """Fork a program, and return whether this is its process. The other one waits for its end, and ends then."""
+    """Fork a program, and return whether this is its process.
+
+    The other process waits for the program, and then ends.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if not pid:

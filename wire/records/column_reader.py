@@ -117,8 +117,8 @@ class ColumnReader:
     def _read_singly(self) -> tuple[bool, int]:
         """Read records one by one, up to a record after which a run may be read.
 
-        Return whether it has the size of the record before it, and its size. Most integers of a record have one or two
-        bytes, and its timestamp delta is usually that of the record before.
+        Return whether that last record has the size of the record before it, and its size. Most integers of a record
+        have one or two bytes, and its timestamp delta is usually that of the record before.
         """
         data, columns, limit = self._data, self.columns, len(self._data)
         equal_max, keyless_max = self._equal.left_max, self._keyless.left_max

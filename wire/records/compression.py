@@ -171,5 +171,8 @@ def _unframe(codec: Codec, data: Buffer, bytes_max: int, room: int | None) -> Bu
 
 @cache
 def _loaded(name: str) -> Any:
-    """Return a module that a batch needs first. An import statement would take as long as a small batch."""
+    """Return a module, and import it for the first batch that needs it.
+
+    An import statement takes as long as a small batch.
+    """
     return import_module(name)

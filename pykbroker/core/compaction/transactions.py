@@ -37,7 +37,7 @@ class PassedTransactions:
     def is_unneeded(self, batch: Batch) -> bool:
         """Whether a marker is no longer needed, because the log has no batch of its transaction.
 
-        Raise DecodeError if it is corrupt.
+        Raise DecodeError if the marker is corrupt.
         """
         self._advance(batch.last_offset)
         # An earlier compaction may have left the bare header of a marker, which has no record.

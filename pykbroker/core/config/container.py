@@ -142,7 +142,7 @@ def _config(environ: Mapping[str, str], variable: str) -> str | None:
 
 
 def _text(environ: Mapping[str, str], variable: str) -> str:
-    """Return the value of a variable as that of a config."""
+    """Return the value of a variable in the form of a config."""
     text = environ[variable]
     return ROLES_OF_DEBEZIUM.get(text, text) if variable in OF_DEBEZIUM else text
 

@@ -406,7 +406,7 @@ UNUSED = {
         "how many ms the group coordinator collects records for a write; -1 adapts the time to the load.",
     "group.coordinator.background.threads": "how many threads match regular expressions and compute assignments.",
     "group.coordinator.cached.buffer.max.bytes":
-        "up to how many bytes a write buffer of the group coordinator is kept for the next write.",
+        "the largest write buffer, in bytes, that the group coordinator keeps for the next write.",
     "group.coordinator.threads": "how many threads the group coordinator has.",
     "offsets.load.buffer.size": "how many bytes of `__consumer_offsets` are read at once when groups are loaded.",
     "offsets.topic.compression.codec": "the codec of `__consumer_offsets`: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
@@ -481,7 +481,7 @@ UNUSED = {
     "share.coordinator.append.linger.ms":
         "how many ms the share coordinator collects records for a write; -1 adapts the time to the load.",
     "share.coordinator.cached.buffer.max.bytes":
-        "up to how many bytes a write buffer of the share coordinator is kept for the next write.",
+        "the largest write buffer, in bytes, that the share coordinator keeps for the next write.",
     "share.coordinator.cold.partition.snapshot.interval.ms":
         "how often a snapshot of the state of an inactive partition is written, in ms.",
     "share.coordinator.load.buffer.size": "how many bytes of `__share_group_state` are read at once when it is loaded.",

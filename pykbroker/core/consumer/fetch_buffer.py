@@ -182,7 +182,10 @@ class FetchBuffer:
         return True
 
     def _is_damaged_again(self, completed: CompletedFetch, state: AssignedPartition, now_ms: float) -> bool:
-        """Drop a response that cannot be read. Return whether that is the user's to know, since it was so before."""
+        """Drop a response that cannot be read.
+
+        Return whether the user must know, since an earlier one could not be read either.
+        """
         completed.drain()
         if state.damaged_offset != completed.next_offset:
             state.damaged_offset = completed.next_offset

@@ -54,7 +54,10 @@ class ConsumerSubscription:
     # ---- what the user asks for
 
     def subscribe(self, topics: Iterable[str]) -> bool:
-        """Subscribe to topics. Return whether they differ from those before. Raise TypeError for a name of no text."""
+        """Subscribe to topics.
+
+        Return whether they differ from the earlier ones. Raise TypeError for a name of no text.
+        """
         names = checked_names(topics)
         self._become(SubscriptionKind.TOPICS)
         return self._set_topics(names)

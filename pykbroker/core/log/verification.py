@@ -6,7 +6,8 @@ transaction that never ends. The request therefore leaves a `Verification` in th
 present the same object. The marker that ends the transaction removes it, and a later request creates another object.
 
 A verification may also wait while the marker of the producer's previous transaction arrives, since from transaction
-version 2 on a client begins the next transaction before that marker is written. Such a marker must not remove it.
+version 2 on a client begins the next transaction before that marker is written. Such a marker must not remove the
+verification.
 """
 
 from __future__ import annotations

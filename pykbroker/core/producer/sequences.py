@@ -3,7 +3,7 @@
 1. Batches of a partition carry consecutive sequence numbers, which wrap at 2^31. A batch keeps its number for retries.
 2. While a batch is sent again, no later batch of its partition is sent: retries leave one by one, in order. The first
    batch of a partition is alone in flight, since a broker accepts any sequence number of a producer that it does not
-   know. Kafka's producer sends the following ones at once, and they can be written before it.
+   know. Kafka's producer sends later batches at once, and they may be written before the first one.
 3. At most five batches of a partition have a sequence number and no outcome, on however many connections they are after
    a change of the leader: a broker recognizes a repeated batch among the last five only. Kafka's producer limits the
    requests of each connection. If the old leader's answers are lost, it may write their batches twice.

@@ -65,7 +65,7 @@ class Restart(msgspec.Struct, frozen=True, gc=False):
 class Store(msgspec.Struct, frozen=True, gc=False):
     """Append these whole batches, and take over the leader's high watermark and log start offset.
 
-    `restart` is what to do before, or None.
+    `restart` is done first, unless it is None.
     """
 
     records: Buffer

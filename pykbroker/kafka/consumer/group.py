@@ -106,7 +106,7 @@ class KafkaConsumer:
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
     ) -> None:
-        """Subscribe to topics, or to those whose name matches from its start, instead of the topics before.
+        """Subscribe to topics, or to those whose name matches from its start, in place of all earlier ones.
 
         The group assigns partitions during the next polls. Without a `group_id`, the consumer has all partitions.
         `listener` has `on_partitions_assigned` or `on_partitions_revoked`, which get sets. Raise ValueError or

@@ -11,7 +11,10 @@ from pykbroker.pipeline.decoding.framing import unframed
 
 
 class JsonDecoder:
-    """A decoder of JSON objects of a type that msgspec knows. `framing`: the schema id before them is skipped."""
+    """A decoder of JSON objects of a type that msgspec knows.
+
+    With `framing`, it skips the schema id before an object.
+    """
 
     def __init__(self, kind: Any, *, framing: bool) -> None:
         self._decoder, self._framing = msgspec.json.Decoder(kind), framing

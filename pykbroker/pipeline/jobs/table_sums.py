@@ -59,7 +59,10 @@ class TableSums(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def noted_sums(table: Any) -> TableSums | None:
-    """Return the sums in the properties of a table, or None if it is one of before. Raise StateConflict for damage."""
+    """Return the sums in the properties of a table, or None for a table of an earlier version.
+
+    Raise StateConflict for damage.
+    """
     text = table.properties().get(SUMS)
     try:
         return None if text is None else msgspec.json.decode(text, type=TableSums)

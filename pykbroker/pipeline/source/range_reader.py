@@ -75,7 +75,7 @@ class RangeReader:
         self._poll = hosted.submit(hosted.poll, self._poll_s, ROWS_ENOUGH, False)
 
     def _next_position(self, position: int) -> int:
-        """Return the position after the next poll with progress, whose records are then there. Skip lost records."""
+        """Poll until records have arrived, and return the position after them. Skip lost records."""
         absences, deadline = AbsenceCount(self._hosted.shell), time.monotonic() + self._options.poll_timeout_s
         while True:
             try:

@@ -73,7 +73,7 @@ class Fetchers:
         self._assign(followed)
 
     async def unfollow(self, partition: Partition) -> None:
-        """Stop to follow a partition, and wait until a truncation of its log has ended."""
+        """Stop following a partition, and wait until a truncation of its log has ended."""
         followed = self._followed.pop(partition, None)
         if followed is None:
             return

@@ -78,7 +78,7 @@ class RootCheckpoints:
     async def list_created(self, keys: Collection[TopicPartition]) -> None:
         """List new partitions durably, before they have records, so that a start notices a missing directory.
 
-        The names of their directories are made durable before. Raise OSError.
+        The names of their directories are made durable first. Raise OSError.
         """
         await self._disk.sync_directory("")
         await self.write(HIGH_WATERMARKS, lambda: dict.fromkeys(keys, 0) | self._on_disk[HIGH_WATERMARKS])

@@ -48,7 +48,7 @@ async def swap(
     try:
         segments.put(sources, cleaned)
         await flusher.sync_names()
-        # The first source had this name, so it must be gone before.
+        # The first source had this name, so it must be gone first.
         _rename(opening, cleaned, SWAP, "")
         await flusher.sync_names()
     except OSError as failure:

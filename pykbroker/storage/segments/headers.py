@@ -63,7 +63,7 @@ class Headers:
     def position_of(self, offset: int, position: int) -> int:
         """Return the position of the first batch, from `position` on, that ends at or above `offset`.
 
-        Return the end of the file if there is none.
+        Return the end of the file without such a batch.
         """
         while position < self._end:
             _, size, last_offset = self.at(position)
@@ -75,7 +75,7 @@ class Headers:
     def position_since(self, timestamp: int, position: int) -> int:
         """Return the position of the first batch, from `position` on, with `timestamp` or a later one.
 
-        Return the end of the file if there is none.
+        Return the end of the file without such a batch.
         """
         while position < self._end:
             _, size, _ = self.at(position)
