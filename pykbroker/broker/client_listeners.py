@@ -15,12 +15,10 @@ from collections.abc import Callable, Mapping
 from pykbroker.broker.address import close, listen, socket_options
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
-from pykbroker.core.config.listener_change import declared_listeners
-from pykbroker.core.config.listeners import LISTENERS, Addresses, controllers
+from pykbroker.core.config.listener_change import Listeners, declared_listeners
+from pykbroker.core.config.listeners import LISTENERS, ListenerSettings, controllers
 from pykbroker.core.errors import ApiError, StartError
-from pykbroker.core.security.session import Authorizer
 from pykbroker.core.settings import Settings
-from pykbroker.server.connections import Connections
 from pykbroker.server.listener import Listener
 from pykbroker.world.net import Bound, Net
 from pykbroker.world.off_loop import OffLoop
@@ -34,14 +32,15 @@ class ClientListeners:
     def __init__(self, net: Net, off_loop: OffLoop, settings: Settings, bound: Mapping[str, Bound]) -> None:
         self._net, self._off_loop, self._config = net, off_loop, settings.config
         self.bound = dict(bound)
-        self._declared: Addresses = {each.name: each.address for each in settings.listeners}
+        self._declared: Listeners = {each.name: each for each in settings.listeners}
         self._of_start = self._declared
-        self._connections: Callable[[str], Connections] | None = None
-        self._authorizer_of: Callable[[str], Authorizer | None] = lambda _: None
+        self._acceptor: Callable[[ListenerSettings], Listener] | None = None
+        self._accepting: dict[str, Listener] = {}
+        self._is_closed = False
 
     def names(self, config: BrokerConfig) -> list[str]:
         """Return the names of the listeners that this config of the broker declares."""
-        return [*self._addresses(config)]
+        return [*self._listeners(config)]
 
     async def follow(self, config: BrokerConfig) -> None:
         """Open and close listeners as this config of the broker declares.
@@ -49,35 +48,35 @@ class ClientListeners:
         The limits of new listeners must have been set. A listener that cannot be opened is logged, and stays closed
         until the declared listeners change again.
         """
-        declared = self._addresses(config)
-        if declared == self._declared:
+        before, self._declared = self._declared, self._listeners(config)
+        if self._declared == before:
             return
-        for name in self.bound.keys() - declared.keys():
+        for name in self.bound.keys() - self._declared.keys():
             self._close(name)
-        for name, address in declared.items():
+        for name, listener in self._declared.items():
             if name not in self.bound:
-                await self._open(name, address)
-            elif address not in (self._declared.get(name), self._own(name)):
-                logger.warning("listener %s: it is open and stays on %s, not on %s", name, self._own(name), address)
-        self._declared = declared
+                await self._open(listener)
+            elif listener.address not in (before[name].address if name in before else None, self._own(name)):
+                logger.warning(
+                    "listener %s: it is open and stays on %s, not on %s", name, self._own(name), listener.address
+                )
 
-    def serve(
-        self, connections: Callable[[str], Connections], authorizer_of: Callable[[str], Authorizer | None]
-    ) -> None:
-        """Accept the clients of all listeners, from now on also of new ones. Both functions take a listener's name.
+    def serve(self, acceptor: Callable[[ListenerSettings], Listener]) -> None:
+        """Accept the clients of all listeners, and from now on of new ones. `acceptor` is called for each of them.
 
         Raise StartError if another broker already listens on an address.
         """
-        self._connections, self._authorizer_of = connections, authorizer_of
+        self._acceptor = acceptor
         for name, bound in self.bound.items():
-            listen(bound, Listener(name, connections(name), authorizer_of(name)))
+            self._listen(name, bound)
 
     def close(self) -> None:
-        """Stop accepting on all addresses."""
+        """Stop accepting on all addresses, for good."""
+        self._is_closed = True
         close(self.bound)
 
-    def _addresses(self, config: BrokerConfig) -> Addresses:
-        """Return the declared addresses. Without a dynamic config they are those of the start."""
+    def _listeners(self, config: BrokerConfig) -> Listeners:
+        """Return the declared listeners. Without a dynamic config they are those of the start."""
         if LISTENERS not in config.broker:
             return self._of_start
         try:
@@ -85,22 +84,38 @@ class ClientListeners:
         except ApiError as error:  # the metadata may be that of another version, which took what this one refuses
             logger.error("listeners stay as they are: %s", error)
             return self._declared
-        return {name: each.address for name, each in declared.items() if name not in controllers(config.texts)}
+        return {name: each for name, each in declared.items() if name not in controllers(config.texts)}
 
-    async def _open(self, name: str, address: Address) -> None:
-        try:  # a name of a host is looked up for as long as the resolver takes
-            bound = await self._off_loop(self._net.bind, *address, socket_options(self._config, of_nodes=False))
-            if self._connections is not None:
-                listen(bound, Listener(name, self._connections(name), self._authorizer_of(name)))
-        except (OSError, StartError) as error:
+    async def _open(self, listener: ListenerSettings) -> None:
+        name, address, options = listener.name, listener.address, socket_options(self._config, of_nodes=False)
+        try:
+            # a name of a host is looked up for as long as the resolver takes
+            bound = await self._off_loop(self._net.bind, *address, options)
+        except OSError as error:
             logger.error("listener %s: it cannot be opened on %s: %s", name, address, error)
+            return
+        if self._is_closed:  # meanwhile
+            bound.close()
+            return
+        try:
+            self._listen(name, bound)
+        except StartError as error:
+            bound.close()
+            logger.error("listener %s: it cannot be opened: %s", name, error)
             return
         self.bound[name] = bound
         logger.info("listener %s: opened on %s", name, self._own(name))
 
+    def _listen(self, name: str, bound: Bound) -> None:
+        if self._acceptor is not None:
+            accepting = self._acceptor(self._declared[name])
+            listen(bound, accepting)
+            self._accepting[name] = accepting
+
     def _close(self, name: str) -> None:
         self.bound.pop(name).close()
-        closed = 0 if self._connections is None else self._connections(name).close_listener(name)
+        accepting = self._accepting.pop(name, None)
+        closed = 0 if accepting is None else accepting.close()
         logger.info("listener %s: closed, with %d connections", name, closed)
 
     def _own(self, name: str) -> Address:

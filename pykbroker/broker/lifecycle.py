@@ -17,6 +17,7 @@ from pykbroker.broker.observer import BrokerObserver
 from pykbroker.broker.parts import Parts
 from pykbroker.broker.registration import register
 from pykbroker.core.address import Address
+from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
@@ -182,8 +183,9 @@ class Broker:
         self._of_controllers = connections
         nursery.start_soon(connections.run)
         nursery.start_soon(links.run)
-        for name, bound in parts.controller_bound.items():
-            listen(bound, Listener(name, connections, parts.acl_authorizer))
+        for listener in parts.settings.controller_listeners:
+            accepting = Listener(listener.name, connections, parts.acl_authorizer)
+            listen(parts.controller_bound[listener.name], accepting)
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         parts = self._parts
@@ -197,7 +199,7 @@ class Broker:
             self._publisher.of_clients, self._publisher.of_brokers = (connections,), tuple(brokers.values())
             try:
                 if not stop.is_set():
-                    parts.listeners.serve(lambda name: brokers.get(name, connections), parts.authorizer_of)
+                    parts.listeners.serve(lambda one: self._acceptor(one, brokers.get(one.name, connections)))
             except StartError as error:
                 refusal = error
             else:
@@ -211,6 +213,10 @@ class Broker:
             clients.cancel_scope.cancel()
         if refusal is not None:
             raise refusal
+
+    def _acceptor(self, listener: ListenerSettings, connections: Connections) -> Listener:
+        """Return the acceptor of a listener for clients."""
+        return Listener(listener.name, connections, self._parts.authorizer_of(listener.name))
 
     def _connections_of_brokers(self, table: ApiTable, clients: trio.Nursery, limits: Limits) -> dict[str, Connections]:
         """Return the connections of the listener for brokers, if it is bound apart from those for clients.

@@ -34,6 +34,10 @@ class Listener:
             len(self._connections),
         )
 
+    def close(self) -> int:
+        """Close the connections of the listener, which accepts no more of them, and return how many they were."""
+        return self._connections.close_listener(self._name)
+
     def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
         """Return a connection for `peer`, whose bytes `pump` moves, or None if its address has too many connections."""
         opened_at = self._connections.ticks()

@@ -7,20 +7,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.security.protocol import SecurityProtocol
-from pykbroker.world.net import Accept, Tls
-
-
-class BoundHere:
-    """A bound address that never listens."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.host, self.port = host, port
-
-    def listen(self, accept: Accept, tls: Tls | None = None) -> None:
-        raise AssertionError
-
-    def close(self) -> None:
-        raise AssertionError
+from tests.unit.broker.bound_here import BoundHere
 
 
 def test_an_endpoint_has_the_protocol_of_its_listener_and_the_advertised_or_the_bound_address() -> None:

@@ -1,0 +1,19 @@
+"""A bound address without a socket."""
+
+from __future__ import annotations
+
+from pykbroker.world.net import Accept, Tls
+
+
+class BoundHere:
+    """A bound address that never listens. It matches `world.net.Bound`."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port = host, port
+        self.is_closed = False
+
+    def listen(self, accept: Accept, tls: Tls | None = None) -> None:
+        raise AssertionError
+
+    def close(self) -> None:
+        self.is_closed = True
