@@ -8,6 +8,7 @@ from typing import Any, ClassVar, final
 
 import msgspec
 
+from pykbroker.core.security.rights import RIGHTS, Decisions
 from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
 from wire.api import APIS, VERSIONS, ApiKey
@@ -82,6 +83,8 @@ class RequestContext(msgspec.Struct, gc=False):
     """
     from_node: bool = False
     """Whether another node has sent the request, as the handler of Fetch finds out."""
+    decisions: Decisions | None = None
+    """The decisions of the authorizer for this request so far."""
 
 
 class CloseConnection(Exception):
@@ -89,12 +92,17 @@ class CloseConnection(Exception):
 
 
 class Handler:
-    """The base class of all handlers: each serves some versions of one API."""
+    """The base class of all handlers: each serves some versions of one API, which has an entry in `RIGHTS`."""
 
     __slots__ = ()
 
     key: ClassVar[ApiKey]
     versions: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        key = cls.__dict__.get("key")
+        if isinstance(key, ApiKey) and key not in RIGHTS:
+            raise TypeError(f"{cls.__name__}: core/security/rights.py has no entry for {key.name}")
 
     @abstractmethod
     def __call__(self, context: RequestContext, request: Any) -> Answer: ...
@@ -114,3 +122,4 @@ class ApiHandler(Handler, msgspec.Struct, frozen=True):
     def __init_subclass__(cls) -> None:
         cls.key = KEYS[cls.__name__]
         cls.versions, _ = VERSIONS[cls.key]
+        super().__init_subclass__()

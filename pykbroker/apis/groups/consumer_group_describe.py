@@ -46,10 +46,10 @@ class ConsumerGroupDescribe(ApiHandler, frozen=True):
     def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.enabled():
             return refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
-        if not group_id:
-            return refused(ApiError(ErrorCode.INVALID_GROUP_ID))
         if not may(context, CONSUMER_GROUP_DESCRIBE_GROUP, group_id):
             return refused(ApiError(CONSUMER_GROUP_DESCRIBE_GROUP.code))
+        if not group_id:
+            return refused(ApiError(ErrorCode.INVALID_GROUP_ID))
         return self.groups.ask(group_id, ClientRequest(ConsumerGroupDescribeRequest([group_id]), context.version))
 
     def _answer(

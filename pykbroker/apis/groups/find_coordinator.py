@@ -15,7 +15,13 @@ from pykbroker.core.coordinator.key import partition_of
 from pykbroker.core.coordinator.topic import CoordinatorTopic
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.rights import FIND_COORDINATOR_GROUP, FIND_COORDINATOR_TRANSACTION, Right, may
+from pykbroker.core.security.rights import (
+    FIND_COORDINATOR_GROUP,
+    FIND_COORDINATOR_SHARE,
+    FIND_COORDINATOR_TRANSACTION,
+    Right,
+    may,
+)
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.server.endpoints import BrokerEndpoints
@@ -26,6 +32,7 @@ from wire.messages.find_coordinator import Coordinator, CoordinatorType, FindCoo
 from wire.sentinels import NO_LEADER
 
 KEYS_VERSION_FIRST = 4
+SHARE_VERSION_FIRST = 6
 RIGHTS: Mapping[int, Right] = {
     CoordinatorType.GROUP: FIND_COORDINATOR_GROUP,
     CoordinatorType.TRANSACTION: FIND_COORDINATOR_TRANSACTION,
@@ -72,7 +79,9 @@ class FindCoordinator(ApiHandler, frozen=True):
 
     def _refusal(self, context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
         right = RIGHTS.get(key_type)
-        if right is None:
+        if key_type == CoordinatorType.SHARE and context.version >= SHARE_VERSION_FIRST:
+            right = FIND_COORDINATOR_SHARE
+        if right is None or (right is FIND_COORDINATOR_SHARE and may(context, right)):
             return ErrorCode.INVALID_REQUEST
         return None if may(context, right, key) else right.code
 

@@ -6,10 +6,11 @@ The response has the largest epoch that is not above the requested one (KIP-279)
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.rights import OFFSET_FOR_LEADER_EPOCH_TOPIC, require
+from pykbroker.core.security.rights import OFFSET_FOR_LEADER_EPOCH_TOPIC, allowed
 from pykbroker.core.steps import Steps, each
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
@@ -33,14 +34,16 @@ class OffsetForLeaderEpoch(ApiHandler, frozen=True):
 
     def _steps(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Steps[Answer]:
         response = OffsetForLeaderEpochResponse()
+        shown = allowed(context, OFFSET_FOR_LEADER_EPOCH_TOPIC, {topic.topic: None for topic in request.topics})
         for topic in request.topics:
-            ends = yield from each(partial(self._end_offset, context, topic.topic), topic.partitions)
+            ends = yield from each(partial(self._end_offset, topic.topic, shown), topic.partitions)
             response.topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
         return response
 
-    def _end_offset(self, context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    def _end_offset(self, topic: str, shown: Collection[str], asked: OffsetForLeaderPartition) -> EpochEndOffset:
+        if topic not in shown:
+            return EpochEndOffset(OFFSET_FOR_LEADER_EPOCH_TOPIC.code, asked.partition)
         try:
-            require(context, OFFSET_FOR_LEADER_EPOCH_TOPIC, topic)
             log = self.replicas.partition(TopicPartition(topic, asked.partition)).require_leader(
                 asked.current_leader_epoch
             )

@@ -6,11 +6,14 @@ The response is sent after this broker has created the topics.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.rights import CREATE_TOPICS_TOPIC, allowed
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from pykbroker.core.security.rights import CREATE_TOPICS_CONFIGS, CREATE_TOPICS_TOPIC, allowed
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import ApiHandler, Later, RequestContext
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from wire.refusal import refusal
 
 
@@ -24,13 +27,25 @@ class CreateTopics(ApiHandler, frozen=True):
         return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
 
     async def _answer(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        names = dict.fromkeys(topic.name for topic in request.topics)
-        taken = allowed(context, CREATE_TOPICS_TOPIC, names)
-        denied = CreateTopicsRequest([CreatableTopic(name) for name in names if name not in taken])
-        request.topics = [topic for topic in request.topics if topic.name in taken]
+        times = Counter(topic.name for topic in request.topics)
+        asked = {name: None for name, count in times.items() if count == 1 and name != CLUSTER_METADATA_TOPIC}
+        taken = allowed(context, CREATE_TOPICS_TOPIC, asked)
+        denied = CreateTopicsRequest([CreatableTopic(name) for name in asked if name not in taken])
+        if denied.topics:  # repeated names and the metadata log are left to the controller: all clients get the same
+            request.topics = [topic for topic in request.topics if topic.name in taken or topic.name not in asked]
         try:
             response = await self.controller.ask(request)
         except ApiError as error:
             response = refusal(request, context.version, error.code, error.message)
-        response.topics += refusal(denied, context.version, CREATE_TOPICS_TOPIC.code).topics
+        described = allowed(context, CREATE_TOPICS_CONFIGS, taken)
+        for topic in response.topics:
+            if topic.name not in described and not topic.error_code:
+                hide_configs(topic)
+        response.topics += refusal(denied, context.version, CREATE_TOPICS_TOPIC.code, "Authorization failed.").topics
         return response
+
+
+def hide_configs(topic: CreatableTopicResult) -> None:
+    """Remove the configs and counts from the result of a created topic, for a client that may not describe configs."""
+    topic.topic_config_error_code = CREATE_TOPICS_CONFIGS.code
+    topic.num_partitions, topic.replication_factor, topic.configs = -1, -1, []

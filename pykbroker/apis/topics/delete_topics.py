@@ -6,20 +6,27 @@ v6 by id (KIP-516)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import trio
 
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.rights import DELETE_TOPICS_TOPIC, may
+from pykbroker.core.security.rights import DELETE_TOPICS_NAME, DELETE_TOPICS_TOPIC, may
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from pykbroker.world.portions import portions
+from wire.declare import NIL
 from wire.error_codes import ErrorCode
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from wire.refusal import refusal
 
-DISABLED_VERSION_FIRST, BY_ID_VERSION_FIRST = 3, 6
+DISABLED_VERSION_FIRST = 3
 
 
 class DeleteTopics(ApiHandler, frozen=True):
@@ -43,19 +50,35 @@ class DeleteTopics(ApiHandler, frozen=True):
         for names in portions(request.topic_names):
             topics += [DeleteTopicState(name=name) for name in names]
             await trio.lowlevel.checkpoint()
-        allowed, refused = list[DeleteTopicState](), list[DeleteTopicState]()
+        times = Counter((topic.name, topic.topic_id) for topic in topics)
+        taken, refused = list[DeleteTopicState](), list[DeletableTopicResult]()
         for few in portions(topics):
             for topic in few:
-                (allowed if self._allowed(context, topic) else refused).append(topic)
+                is_valid = (topic.name is None) != (topic.topic_id == NIL) and times[topic.name, topic.topic_id] == 1
+                result = self._refusal(context, topic) if is_valid else None
+                if result is None:
+                    taken.append(topic)
+                else:
+                    refused.append(result)
             await trio.lowlevel.checkpoint()
-        response = await self.controller.ask(DeleteTopicsRequest(topics=allowed, timeout_ms=request.timeout_ms))
-        denied = refusal(DeleteTopicsRequest(refused), BY_ID_VERSION_FIRST, DELETE_TOPICS_TOPIC.code)
-        response.responses += denied.responses
+        response = await self.controller.ask(DeleteTopicsRequest(topics=taken, timeout_ms=request.timeout_ms))
+        if refused:  # their places do not tell whether the topics exist
+            response.responses = sorted(response.responses + refused, key=lambda one: (one.name or "", one.topic_id))
         return response
 
-    def _allowed(self, context: RequestContext, topic: DeleteTopicState) -> bool:
-        name = topic.name
+    def _refusal(self, context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult | None:
+        """Return the result of a topic that the client may not delete, or may not know of.
+
+        A topic that does not exist is left to the controller, if the client may know of its name. An id is no secret.
+        """
+        topics, name = self.image().topics, topic.name
         if name is None:
-            known = self.image().topics.by_id.get(topic.topic_id)
-            name = known.name if known is not None else ""
-        return may(context, DELETE_TOPICS_TOPIC, name)
+            known = topics.by_id.get(topic.topic_id)
+            if known is None or may(context, DELETE_TOPICS_TOPIC, known.name):
+                return None
+            name = known.name if may(context, DELETE_TOPICS_NAME, known.name) else None
+        elif may(context, DELETE_TOPICS_NAME, name) and (
+            name not in topics.by_name or may(context, DELETE_TOPICS_TOPIC, name)
+        ):
+            return None
+        return DeletableTopicResult(name, topic.topic_id, DELETE_TOPICS_TOPIC.code)

@@ -13,7 +13,11 @@ from pykbroker.core.metadata.image import MetadataImage, TopicImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import authorized_operations
 from pykbroker.core.security.operation import ResourceType
-from pykbroker.core.security.rights import DESCRIBE_TOPIC_PARTITIONS_TOPIC, allowed
+from pykbroker.core.security.rights import (
+    DESCRIBE_TOPIC_PARTITIONS_ALL_TOPICS,
+    DESCRIBE_TOPIC_PARTITIONS_TOPIC,
+    allowed,
+)
 from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.endpoints import BrokerEndpoints, ReachableBrokers
@@ -51,7 +55,8 @@ class DescribeTopicPartitions(ApiHandler, frozen=True):
             if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in asked):
                 raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor is not among the requested topics.")
             asked = [name for name in asked if name >= cursor.topic_name]
-        shown = allowed(context, DESCRIBE_TOPIC_PARTITIONS_TOPIC, dict.fromkeys(asked))
+        right = DESCRIBE_TOPIC_PARTITIONS_TOPIC if request.topics else DESCRIBE_TOPIC_PARTITIONS_ALL_TOPICS
+        shown = allowed(context, right, dict.fromkeys(asked))
         response = DescribeTopicPartitionsResponse()
         left = max(1, min(request.response_partition_limit, self.partitions_max))
         brokers = self.endpoints.reachable(context.session)
@@ -76,8 +81,9 @@ class DescribeTopicPartitions(ApiHandler, frozen=True):
                 response.next_cursor = Cursor(topic_name=name, partition_index=len(topic.partitions) + left)
                 break
         if request.topics:
-            code = DESCRIBE_TOPIC_PARTITIONS_TOPIC.code
-            response.topics += [failed(name, code) for name in asked if name not in shown]
+            response.topics += [
+                DescribeTopicPartitionsResponseTopic(right.code, name) for name in asked if name not in shown
+            ]
         return response
 
     def _described(

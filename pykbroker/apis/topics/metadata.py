@@ -77,11 +77,15 @@ class Metadata(ApiHandler, frozen=True):
             ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NIL)
             request.topics = [MetadataRequestTopic(topic_id, None) for topic_id in ids]  # names beside ids are ignored
             return self._answer(context, request)
-        if request.topics and self.auto_create and request.allow_auto_topic_creation:
+        if request.topics and self._creates(request):
             absent = self._creatable(context, request.topics)
             if absent:
                 return Later(self._create(context, request, absent), holds_connection=True, awaits_node=True)
         return self._answer(context, request)
+
+    def _creates(self, request: MetadataRequest) -> bool:
+        """Whether requested topics that do not exist are to be created."""
+        return self.auto_create and request.allow_auto_topic_creation
 
     def _creatable(self, context: RequestContext, topics: list[MetadataRequestTopic]) -> list[str]:
         """Return the requested topics that can be auto-created, at most `PARTITIONS_MAX` + 1 of them.
@@ -89,14 +93,13 @@ class Metadata(ApiHandler, frozen=True):
         The controller refuses a request for `PARTITIONS_MAX` + 1 topics as a whole.
         """
         known = self.image().topics.by_name
+        absent = {
+            topic.name: None
+            for topic in topics
+            if topic.name and topic.name not in known and may(context, METADATA_TOPIC, topic.name)
+        }
         creatable = (
-            name
-            for name in dict.fromkeys(topic.name for topic in topics)
-            if name
-            and name not in known
-            and legal(name)
-            and not is_internal(name)
-            and may(context, METADATA_CREATION, name)
+            name for name in allowed(context, METADATA_CREATION, absent) if legal(name) and not is_internal(name)
         )
         return list(islice(creatable, PARTITIONS_MAX + 1))
 
@@ -114,7 +117,8 @@ class Metadata(ApiHandler, frozen=True):
     def _answer(self, context: RequestContext, request: MetadataRequest) -> Answer:
         """Return the cached response to an equal request.
 
-        The cache is cleared when the image changes or a log goes offline.
+        The cache is cleared when the image changes or a log goes offline. A response that refuses a topic is not
+        cached, since the authorizer logs each refusal.
         """
         image, topics = self.image(), request.topics
         cache_key = (
@@ -124,6 +128,7 @@ class Metadata(ApiHandler, frozen=True):
             context.session.listener,
             request.include_cluster_authorized_operations,
             request.include_topic_authorized_operations,
+            self._creates(request),
             None if topics is None else tuple(dict.fromkeys([(topic.name, topic.topic_id) for topic in topics])),
         )
         cached = self.answers.find(image, cache_key)
@@ -166,7 +171,8 @@ class Metadata(ApiHandler, frozen=True):
         answer = EncodedResponse([b"".join(parts)])
         own = self.node_id
         if not departed and not any(
-            own in one.offline_replicas for topic in response.topics for one in topic.partitions
+            topic.error_code == METADATA_TOPIC.code or any(own in one.offline_replicas for one in topic.partitions)
+            for topic in response.topics
         ):
             self.answers.keep(image, cache_key, answer, tuple(topic.topic_id for topic in response.topics))
         return answer
@@ -179,23 +185,29 @@ class Metadata(ApiHandler, frozen=True):
             for name in allowed(context, METADATA_ALL_TOPICS, topics.by_name.keys()):
                 yield topics.by_name[name]
             return
+        creates = self._creates(request)
         for asked in {(topic.name, topic.topic_id): topic for topic in request.topics}.values():  # each topic once
-            yield self._topic(context, asked, topics)
+            yield self._topic(context, asked, topics, creates=creates)
 
     def _topic(
-        self, context: RequestContext, asked: MetadataRequestTopic, topics: TopicsImage
+        self, context: RequestContext, asked: MetadataRequestTopic, topics: TopicsImage, *, creates: bool
     ) -> TopicImage | MetadataResponseTopic:
         if asked.name is None or asked.topic_id != NIL:
             topic = topics.by_id.get(asked.topic_id)
-            if topic is None or not may(context, METADATA_TOPIC, topic.name):
+            if topic is None:
                 return failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+            if not may(context, METADATA_TOPIC, topic.name):  # an id is no secret, a name is
+                return MetadataResponseTopic(METADATA_TOPIC.code, None, asked.topic_id)
             return topic
         if not may(context, METADATA_TOPIC, asked.name):
-            return failed(METADATA_TOPIC.code, asked.name)
+            return MetadataResponseTopic(METADATA_TOPIC.code, asked.name)
+        topic = topics.by_name.get(asked.name)
+        if topic is not None:
+            return topic
+        if creates and not may(context, METADATA_CREATION, asked.name):
+            return failed(METADATA_CREATION.code, asked.name)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return topics.by_name.get(asked.name) or failed(
-            unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name
-        )
+        return failed(unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
 
     def _described(
         self, topic: TopicImage, brokers: ReachableBrokers, version: int

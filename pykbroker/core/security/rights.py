@@ -12,17 +12,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from functools import cache
+from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import CLUSTER_NAME
+from pykbroker.core.security.authorizer import CLUSTER_NAME, DenyClusterAction
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import UNNAMED, Authorizer, Purpose, Session
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
+
+Names = TypeVar("Names", bound=Collection[str])
 
 CODES = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -41,7 +45,7 @@ class Denial(Enum):
     LEFT_OUT = "nothing: the response leaves the part out"
 
 
-class Need(NamedTuple):
+class Need(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An operation on a resource of a type: the resource that a request names, or any at all (`anywhere`)."""
 
     operation: Operation
@@ -49,20 +53,14 @@ class Need(NamedTuple):
     anywhere: bool = False
     purpose: Purpose = UNNAMED
 
-    def granted(self, session: Session, authorizer: Authorizer, name: str, count: int = 1) -> bool:
-        """Whether the client may perform the operation on the resource, which a request names `count` times.
-
-        The only resource of type CLUSTER has one name.
-        """
-        operation, resource, anywhere, purpose = self
-        if anywhere:
-            return authorizer.allows_somewhere(session, operation, resource, purpose)
-        return authorizer.allows(
-            session, operation, resource, CLUSTER_NAME if resource is CLUSTER else name, purpose, count
-        )
+    def granted(self, session: Session, authorizer: Authorizer, name: str, count: int) -> bool:
+        """Whether the client may perform the operation on the resource, which a request names `count` times."""
+        if self.anywhere:
+            return authorizer.allows_somewhere(session, self.operation, self.resource, self.purpose)
+        return authorizer.allows(session, self.operation, self.resource, name, self.purpose, count)
 
 
-class Right(msgspec.Struct, frozen=True, gc=False):
+class Right(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The right that one part of an API's requests needs: any of the `needs`, which are asked in their order."""
 
     api: ApiKey
@@ -71,51 +69,58 @@ class Right(msgspec.Struct, frozen=True, gc=False):
     denial: Denial
     code: ErrorCode
     first: bool
+    of_brokers: bool
+    """Whether only brokers need the right: CLUSTER_ACTION."""
 
-    def granted(self, session: Session, authorizer: Authorizer, name: str) -> bool:
-        """Whether the client of `session` has the right for the resource `name`."""
-        return any(need.granted(session, authorizer, name) for need in self.needs)
+
+Decisions = dict[tuple[Need, str], bool]
 
 
 class Request(Protocol):
     """The context of a request, as far as a right depends on it."""
 
-    @property
-    def session(self) -> Session:
-        """Return the session of the client that sent the request."""
+    session: Session
+    decisions: Decisions | None
+    """The decisions for this request so far. The authorizer is not asked again, since it logs each decision."""
 
 
-def allowed(context: Request, right: Right, names: Collection[str]) -> Collection[str]:
+def allowed(context: Request, right: Right, names: Names) -> Names | dict[str, None]:
     """Return those of the names for which the client has the right, each once and in their order.
 
-    Return `names` itself without an authorizer, and if the client has the right for all resources.
+    Without an authorizer, return `names` itself.
     """
-    session = context.session
-    authorizer = session.authorizer
-    if authorizer is None:
+    if context.session.authorizer is None:
         return names
-    by_name = [need for need in right.needs if need.resource is not CLUSTER]
-    for need in right.needs:
-        if need.resource is CLUSTER and need.granted(session, authorizer, CLUSTER_NAME):
-            return names
-    return {
-        name: None
-        for name, count in Counter(names).items()
-        if any(need.granted(session, authorizer, name, count) for need in by_name)
-    }
+    return {name: None for name, count in Counter(names).items() if _granted(context, right, name, count)}
 
 
 def may(context: Request, right: Right, name: str = CLUSTER_NAME) -> bool:
     """Whether the client has the right for the resource `name`."""
-    session = context.session
-    return session.authorizer is None or right.granted(session, session.authorizer, name)
+    return context.session.authorizer is None or _granted(context, right, name)
 
 
 def require(context: Request, right: Right, name: str = CLUSTER_NAME) -> None:
     """Raise ApiError with the error of the right if the client does not have it for the resource `name`."""
-    session = context.session
-    if session.authorizer is not None and not right.granted(session, session.authorizer, name):
+    if context.session.authorizer is not None and not _granted(context, right, name):
         raise ApiError(right.code)
+
+
+def _granted(context: Request, right: Right, name: str, count: int = 1) -> bool:
+    session = context.session
+    authorizer = session.authorizer
+    assert authorizer is not None
+    if type(authorizer) is DenyClusterAction:  # a short cut for clients of a broker without ACLs
+        return not right.of_brokers
+    if context.decisions is None:
+        context.decisions = {}
+    for need in right.needs:
+        asked = need, CLUSTER_NAME if need.resource is CLUSTER else name
+        granted = context.decisions.get(asked)
+        if granted is None:
+            granted = context.decisions[asked] = need.granted(session, authorizer, asked[1], count)
+        if granted:
+            return True
+    return False
 
 
 def require_for_config(context: Request, rights: dict[int, Right], resource: tuple[int, str]) -> None:
@@ -144,6 +149,7 @@ CREATE_TOPIC = Need(Operation.CREATE, TOPIC)
 DELETE_TOPIC = Need(Operation.DELETE, TOPIC)
 ALTER_TOPIC = Need(Operation.ALTER, TOPIC)
 DESCRIBE_TOPIC = Need(Operation.DESCRIBE, TOPIC)
+DESCRIBE_TOPIC_CONFIGS = Need(Operation.DESCRIBE_CONFIGS, TOPIC)
 READ_GROUP = Need(Operation.READ, GROUP)
 DELETE_GROUP = Need(Operation.DELETE, GROUP)
 DESCRIBE_GROUP = Need(Operation.DESCRIBE, GROUP)
@@ -165,11 +171,25 @@ def row(
     """Add a row to the table. Without `code`, the error is that of the resource type of the last need."""
     audited = denial is not LEFT_OUT
     asked = [  # a client is refused after the last need
-        need._replace(purpose=Purpose(api, refuses=audited and need is needs[-1])) for need in needs
+        _with_purpose(need, Purpose(api, refuses=audited and need is needs[-1])) for need in needs
     ]
-    right = Right(api, part, asked, denial, CODES[needs[-1].resource] if code is None else code, first)
+    right = Right(
+        api,
+        part,
+        asked,
+        denial,
+        code=CODES[needs[-1].resource] if code is None else code,
+        first=first,
+        of_brokers=all(need.operation is Operation.CLUSTER_ACTION for need in needs),
+    )
     RIGHTS.setdefault(api, []).append(right)
     return right
+
+
+@cache
+def _with_purpose(need: Need, purpose: Purpose) -> Need:
+    """Return the need with its purpose: the same for all rows of an API, which then share a decision."""
+    return replace(need, purpose=purpose)
 
 
 def whole(need: Need, *apis: ApiKey) -> None:
@@ -205,18 +225,27 @@ LIST_OFFSETS_AS_FOLLOWER = row(
     ApiKey.LIST_OFFSETS, "offsets above the high watermark, for a replica id", CLUSTER_ACTION, denial=LEFT_OUT
 )
 OFFSET_FOR_LEADER_EPOCH_TOPIC = row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "each topic", CLUSTER_ACTION, DESCRIBE_TOPIC)
-DELETE_RECORDS_TOPIC = row(ApiKey.DELETE_RECORDS, "each topic", Need(Operation.DELETE, TOPIC))
+DELETE_RECORDS_TOPIC = row(ApiKey.DELETE_RECORDS, "each topic", DELETE_TOPIC)
 DESCRIBE_PRODUCERS_TOPIC = row(ApiKey.DESCRIBE_PRODUCERS, "each topic", READ_TOPIC)
 
 # topics
 METADATA_TOPIC = row(ApiKey.METADATA, "each requested topic", DESCRIBE_TOPIC)
 METADATA_ALL_TOPICS = row(ApiKey.METADATA, "each topic, if all are requested", DESCRIBE_TOPIC, denial=LEFT_OUT)
-METADATA_CREATION = row(ApiKey.METADATA, "each topic that is created automatically", CREATE_IN_CLUSTER, CREATE_TOPIC)
+METADATA_CREATION = row(ApiKey.METADATA, "each missing topic, if it is to be created", CREATE_IN_CLUSTER, CREATE_TOPIC)
 METADATA_CLUSTER_OPERATIONS = row(
     ApiKey.METADATA, "the operations on the cluster that are allowed", DESCRIBE_CLUSTER, denial=LEFT_OUT
 )
-DESCRIBE_TOPIC_PARTITIONS_TOPIC = row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "each topic", DESCRIBE_TOPIC)
+DESCRIBE_TOPIC_PARTITIONS_TOPIC = row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "each requested topic", DESCRIBE_TOPIC)
+DESCRIBE_TOPIC_PARTITIONS_ALL_TOPICS = row(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS, "each topic, if all are requested", DESCRIBE_TOPIC, denial=LEFT_OUT
+)
 CREATE_TOPICS_TOPIC = row(ApiKey.CREATE_TOPICS, "each topic", CREATE_IN_CLUSTER, CREATE_TOPIC)
+CREATE_TOPICS_CONFIGS = row(
+    ApiKey.CREATE_TOPICS, "the configs and counts of each created topic", DESCRIBE_TOPIC_CONFIGS, denial=LEFT_OUT
+)
+DELETE_TOPICS_NAME = row(
+    ApiKey.DELETE_TOPICS, "the name of each topic, and whether it exists", DELETE_IN_CLUSTER, DESCRIBE_TOPIC
+)
 DELETE_TOPICS_TOPIC = row(ApiKey.DELETE_TOPICS, "each topic", DELETE_IN_CLUSTER, DELETE_TOPIC)
 CREATE_PARTITIONS_TOPIC = row(ApiKey.CREATE_PARTITIONS, "each topic", ALTER_TOPIC)
 whole(ALTER_CLUSTER, ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS)
@@ -225,6 +254,7 @@ whole(DESCRIBE_CLUSTER, ApiKey.LIST_PARTITION_REASSIGNMENTS)
 # groups
 FIND_COORDINATOR_GROUP = row(ApiKey.FIND_COORDINATOR, "each group", DESCRIBE_GROUP)
 FIND_COORDINATOR_TRANSACTION = row(ApiKey.FIND_COORDINATOR, "each transactional id", DESCRIBE_TRANSACTIONAL_ID)
+FIND_COORDINATOR_SHARE = row(ApiKey.FIND_COORDINATOR, "each partition of a share group", CLUSTER_ACTION)
 JOIN_GROUP = row(ApiKey.JOIN_GROUP, "the group", READ_GROUP, denial=WHOLE)
 SYNC_GROUP = row(ApiKey.SYNC_GROUP, "the group", READ_GROUP, denial=WHOLE)
 HEARTBEAT = row(ApiKey.HEARTBEAT, "the group", READ_GROUP, denial=WHOLE)

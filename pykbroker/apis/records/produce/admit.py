@@ -49,8 +49,11 @@ class WriteRights(msgspec.Struct, frozen=True):
 
     def topic(self, context: RequestContext, name: str, topic_id: bytes) -> TopicReplicas:
         """Return a topic by name, or by id if the name is empty. Raise ApiError if the client may not write to it."""
+        if name:
+            require(context, PRODUCE_TOPIC, name)  # before the topic is looked up: the client may not know of it
         topic = self.replicas.topic(name, topic_id)
-        require(context, PRODUCE_TOPIC, topic.name)
+        if not name:
+            require(context, PRODUCE_TOPIC, topic.name)
         if topic.name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
         return topic
@@ -62,10 +65,13 @@ class WriteRights(msgspec.Struct, frozen=True):
 
         Raise ApiError if the whole request is refused.
         """
+        parts = (part for data in request.topic_data for part in data.partition_data)
+        if not any(is_transactional(part.records or b"") for part in parts):
+            return None
+        require(context, PRODUCE_TRANSACTION, transactional_id)
         found = self._transactional(context, request)
         if not found:
             return None
-        require(context, PRODUCE_TRANSACTION, transactional_id)
         if len({batch.producer_id for _, batch in found}) > 1:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"

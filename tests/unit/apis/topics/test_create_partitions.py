@@ -17,6 +17,7 @@ from wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
 )
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -113,14 +114,15 @@ async def test_new_partitions_survive_a_restart(tmp_path: Path) -> None:
 async def test_an_unauthorized_topic_does_not_affect_the_others() -> None:
     class Grows:
         async def ask(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-            assert request.topics == []
-            return CreatePartitionsResponse()
+            assert [topic.name for topic in request.topics] == ["a", "a"]
+            duplicate = CreatePartitionsTopicResult("a", ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            return CreatePartitionsResponse(results=[duplicate])
 
     controller: Any = Grows()
     api = CreatePartitions(controller)
     response = await work_of(api(context(3, Denies(Operation.ALTER)), growing(("a", 5), ("b", 5), ("a", 6))))
     assert isinstance(response, CreatePartitionsResponse)
     assert [(one.name, one.error_code) for one in response.results] == [
-        ("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("a", ErrorCode.INVALID_REQUEST),
         ("b", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ]

@@ -12,6 +12,7 @@ from pykbroker.core.security.authorizer import CLUSTER_NAME, DenyClusterAction, 
 from pykbroker.core.security.operation import SUPPORTED, Operation, ResourceType
 from pykbroker.core.security.rights import (
     CREATE_TOPICS_TOPIC,
+    FETCH_AS_FOLLOWER,
     INIT_PRODUCER_ID_IDEMPOTENT,
     LIST_GROUPS_GROUP,
     OFFSET_FOR_LEADER_EPOCH_TOPIC,
@@ -21,7 +22,7 @@ from pykbroker.core.security.rights import (
     require,
 )
 from pykbroker.core.security.session import UNNAMED, Purpose, Session
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from tests.unit.server.rig import SESSION
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -76,7 +77,7 @@ def test_each_name_is_asked_for_once_and_the_allowed_ones_keep_their_order() -> 
 
 def test_a_right_on_the_cluster_is_asked_for_once_and_stands_for_every_name() -> None:
     authorizer, names = Asked((Operation.CREATE, CLUSTER_NAME)), ["a", "b"]
-    assert allowed(context(authorizer), CREATE_TOPICS_TOPIC, names) is names
+    assert list(allowed(context(authorizer), CREATE_TOPICS_TOPIC, names)) == names
     assert authorizer.asked == [(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)]
     nobody = Asked((Operation.CREATE, "b"))
     assert list(allowed(context(nobody), CREATE_TOPICS_TOPIC, names)) == ["b"]
@@ -87,6 +88,21 @@ def test_a_right_on_the_cluster_is_asked_for_once_and_stands_for_every_name() ->
     ]
     tried, refused = Purpose(ApiKey.CREATE_TOPICS, refuses=False), Purpose(ApiKey.CREATE_TOPICS)
     assert nobody.purposes == [(tried, 1), (refused, 1), (refused, 1)]
+
+
+def test_the_authorizer_is_asked_once_in_a_request() -> None:
+    authorizer = Asked((Operation.WRITE, "a"))
+    request = context(authorizer)
+    for _ in range(2):
+        assert (may(request, PRODUCE_TOPIC, "a"), may(request, PRODUCE_TOPIC, "b")) == (True, False)
+    assert [name for _, _, name in authorizer.asked] == ["a", "b"]
+
+
+def test_a_handler_of_an_api_outside_of_the_table_cannot_be_defined() -> None:
+    with pytest.raises(TypeError, match=r"no entry for SHARE_FETCH"):
+
+        class ShareFetch(Handler):
+            key = ApiKey.SHARE_FETCH
 
 
 def test_what_a_filter_leaves_out_is_not_refused() -> None:
@@ -125,6 +141,8 @@ def test_clients_beside_a_listener_of_brokers_may_do_all_but_act_for_the_cluster
     }
     assert denied == {Operation.CLUSTER_ACTION}
     assert authorizer.allows_somewhere(SESSION, Operation.WRITE, ResourceType.TOPIC)
+    rights = (FETCH_AS_FOLLOWER, OFFSET_FOR_LEADER_EPOCH_TOPIC, PRODUCE_TOPIC)
+    assert [may(context(authorizer), right, "t") for right in rights] == [False, True, True]
 
 
 @pytest.mark.parametrize("authorizer", [None, DenyClusterAction()])
