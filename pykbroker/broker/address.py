@@ -7,20 +7,23 @@ from collections.abc import Container, Iterable, Mapping
 
 import msgspec
 
+from pykbroker.broker.secured_listeners import SecuredListeners
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.settings import Settings
-from pykbroker.world.net import Accept, Bound, Net, SocketOptions
+from pykbroker.world.net import Accept, Bound, Net, SocketOptions, Tls
+from pykbroker.world.world import World
 
 
 class BoundListeners(msgspec.Struct, frozen=True):
-    """The bound addresses of a node by listener: those for clients, and those for controllers."""
+    """The bound addresses of a node by listener, those for clients and those for controllers, and their TLS."""
 
     clients: Mapping[str, Bound]
-    controllers: Mapping[str, Bound] = {}
+    controllers: Mapping[str, Bound]
+    secured: SecuredListeners
 
     def close(self) -> None:
         """Stop accepting on all addresses."""
@@ -28,14 +31,16 @@ class BoundListeners(msgspec.Struct, frozen=True):
         close(self.controllers)
 
 
-def bind(net: Net, settings: Settings) -> BoundListeners:
-    """Bind the address of each listener. Raise StartError if one is in use or cannot be bound."""
+def bind(world: World, settings: Settings) -> BoundListeners:
+    """Bind the address of each listener. Raise StartError if one is in use, cannot be bound, or has no valid TLS."""
+    secured, net = SecuredListeners(settings, world), world.net
     of_nodes = {listener.name for listener in settings.controller_listeners}
     if settings.has_broker_listener:
         of_nodes.add(settings.inter_broker_listener)
     clients = bind_listeners(net, settings.listeners, settings.config, of_nodes)
     try:
-        return BoundListeners(clients, bind_listeners(net, settings.controller_listeners, settings.config, of_nodes))
+        controllers = bind_listeners(net, settings.controller_listeners, settings.config, of_nodes)
+        return BoundListeners(clients, controllers, secured)
     except BaseException:
         close(clients)
         raise
@@ -59,10 +64,10 @@ def bind_listeners(
     return bound
 
 
-def listen(bound: Bound, accept: Accept) -> None:
+def listen(bound: Bound, accept: Accept, tls: Tls | None = None) -> None:
     """Begin to accept connections. Raise StartError if another broker already listens on an address."""
     try:
-        bound.listen(accept)
+        bound.listen(accept, tls)
     except OSError as error:
         raise refused_address(bound.host, bound.port, error) from None
 

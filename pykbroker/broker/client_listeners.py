@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from pykbroker.broker.address import close, listen, socket_options
+from pykbroker.broker.address import BoundListeners, close, listen, socket_options
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listener_change import Listeners, declared_listeners
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 class ClientListeners:
     """The bound addresses of the listeners for clients. `bound` has those of the start."""
 
-    def __init__(self, net: Net, off_loop: OffLoop, settings: Settings, bound: Mapping[str, Bound]) -> None:
+    def __init__(self, net: Net, off_loop: OffLoop, settings: Settings, bound: BoundListeners) -> None:
         self._net, self._off_loop, self._config = net, off_loop, settings.config
-        self.bound = dict(bound)
+        self.bound, self.secured = dict(bound.clients), bound.secured
         self._declared: Listeners = {each.name: each for each in settings.listeners}
         self._of_start = self._declared
         self._acceptor: Callable[[ListenerSettings], Listener] | None = None
@@ -55,7 +55,7 @@ class ClientListeners:
             self._close(name)
         for name, listener in self._declared.items():
             if name not in self.bound:
-                await self._open(listener)
+                await self._open(listener, config)
             elif listener.address not in (before[name].address if name in before else None, self._own(name)):
                 logger.warning(
                     "listener %s: it is open and stays on %s, not on %s", name, self._own(name), listener.address
@@ -86,12 +86,13 @@ class ClientListeners:
             return self._declared
         return {name: each for name, each in declared.items() if name not in controllers(config.texts)}
 
-    async def _open(self, listener: ListenerSettings) -> None:
+    async def _open(self, listener: ListenerSettings, config: BrokerConfig) -> None:
         name, address, options = listener.name, listener.address, socket_options(self._config, of_nodes=False)
         try:
+            self.secured.open(listener, config)
             # a name of a host is looked up for as long as the resolver takes
             bound = await self._off_loop(self._net.bind, *address, options)
-        except OSError as error:
+        except (OSError, StartError) as error:
             logger.error("listener %s: it cannot be opened on %s: %s", name, address, error)
             return
         if self._is_closed:  # meanwhile
@@ -109,11 +110,12 @@ class ClientListeners:
     def _listen(self, name: str, bound: Bound) -> None:
         if self._acceptor is not None:
             accepting = self._acceptor(self._declared[name])
-            listen(bound, accepting)
+            listen(bound, accepting, self.secured.of(name))
             self._accepting[name] = accepting
 
     def _close(self, name: str) -> None:
         self.bound.pop(name).close()
+        self.secured.close(name)
         accepting = self._accepting.pop(name, None)
         closed = 0 if accepting is None else accepting.close()
         logger.info("listener %s: closed, with %d connections", name, closed)

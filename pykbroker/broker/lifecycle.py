@@ -115,6 +115,7 @@ class Broker:
         nursery.start_soon(parts.quorum.snapshotter.run)
         nursery.start_soon(self._publisher.run)
         nursery.start_soon(self._publisher.reports.run)
+        nursery.start_soon(parts.secured.run, parts.current_config)
         nursery.start_soon(self._keep_metadata)
         for directory in parts.directories[1:]:
             nursery.start_soon(directory.run)
@@ -185,7 +186,7 @@ class Broker:
         nursery.start_soon(links.run)
         for listener in parts.settings.controller_listeners:
             accepting = Listener(listener.name, connections, parts.acl_authorizer)
-            listen(parts.controller_bound[listener.name], accepting)
+            listen(parts.controller_bound[listener.name], accepting, parts.secured.of(listener.name))
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         parts = self._parts

@@ -42,6 +42,8 @@ class MetadataPublisher:
             if self._parts.acl_authorizer is not None:
                 self._parts.acl_authorizer.update(delta.image.acls.by_id)
             await self._parts.replicas.apply(delta)
+            if delta.configs_changed:
+                self._parts.secured.look(self._parts.current_config.under(delta.image))
             if delta.configs_changed and (self.of_clients or self.of_brokers):
                 limits = await limits_under(self._parts, delta.image)
                 for connections in self.of_clients:

@@ -18,6 +18,7 @@ from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
 from pykbroker.broker.leader_links import BrokerLeaderLinks
 from pykbroker.broker.log_ends import LOG_ENDS_S_MAX
 from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
+from pykbroker.broker.secured_listeners import SecuredListeners
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.peers import Peers
 from pykbroker.coordinator.batches import Batches
@@ -114,6 +115,11 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     peers_of_metrics: Peers
 
     @property
+    def secured(self) -> SecuredListeners:
+        """Return the TLS of the listeners that have it."""
+        return self.listeners.secured
+
+    @property
     def controller(self) -> ActiveController:
         return self.node_quorum.controller
 
@@ -186,7 +192,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     return Parts(
         settings=settings,
         world=world,
-        listeners=ClientListeners(world.net, world.off_loop, settings, bound.clients),
+        listeners=ClientListeners(world.net, world.off_loop, settings, bound),
         controller_bound=bound.controllers,
         hosts=hosts,
         identity=identity,

@@ -35,7 +35,7 @@ async def register(parts: Parts) -> None:
     settings, lifecycle = parts.settings, parts.lifecycle
     if parts.local_controller is not None:
         parts.caught_up.set()
-        bound = BoundListeners(parts.listeners.bound, parts.controller_bound)
+        bound = BoundListeners(parts.listeners.bound, parts.controller_bound, parts.secured)
         await lifecycle.register_controller(controller_endpoints(settings, bound))
     of_clients = endpoints(settings.listeners, parts.listeners.bound)
     warn_unreachable(settings, of_clients)

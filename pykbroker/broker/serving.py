@@ -43,7 +43,7 @@ async def serve(
 
 async def serve_alone(settings: Settings, ready: Ready, world: World, stop: trio.Event) -> None:
     """Run a broker. If it connects to other nodes, `world.net` must run meanwhile."""
-    bound = bind(world.net, settings)
+    bound = bind(world, settings)
     hosts = HostNames(world.net)
     try:
         await check_hosts(hosts, settings.config)

@@ -154,7 +154,7 @@ async def test_an_address_that_another_process_takes_during_the_start_is_a_start
 ) -> None:
     world = system_world((str(tmp_path),), durable=False)
 
-    def lost(_listener: SystemListener, _accept: Any) -> None:
+    def lost(_listener: SystemListener, _accept: Any, _tls: Any) -> None:
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
     monkeypatch.setattr(SystemListener, "listen", lost)

@@ -32,8 +32,7 @@ USED = {
         "The listener that other brokers connect to; where there are several listeners, the broker's own limits on "
         "connections do not apply to it.",
     "listener.security.protocol.map":
-        "The security protocol of each listener, as NAME:PROTOCOL pairs; here every listener for clients must be "
-        "PLAINTEXT.",
+        "The security protocol of each listener, as NAME:PROTOCOL pairs; PLAINTEXT and SSL are served.",
     "listeners":
         "The addresses at which the broker accepts connections, as NAME://host:port; no host means all addresses, "
         "port 0 any free one.",
@@ -328,6 +327,34 @@ USED = {
     "pykbroker.validate.records":
         "Whether every record of a produced batch is validated, not only the batch's header and checksum, and the "
         "framing of its compression.",
+
+    # TLS
+    "ssl.allow.dn.changes":
+        "Whether a keystore that is read again may have a certificate of another distinguished name.",
+    "ssl.allow.san.changes":
+        "Whether a keystore that is read again may have a certificate that is not for all hosts of the one before.",
+    "ssl.cipher.suites":
+        "The cipher suites that TLS may use, by their IANA names; empty means those of OpenSSL. Of those of TLSv1.3 "
+        "all or none are used.",
+    "ssl.client.auth":
+        "Whether clients must show a certificate: `required`, `requested` or `none`. On SASL_SSL it counts only with "
+        "the prefix of the listener.",
+    "ssl.enabled.protocols": "The versions of TLS that connections may use: TLSv1.2 and TLSv1.3.",
+    "ssl.key.password": "The password of the private key; unset means that of the keystore.",
+    "ssl.keystore.certificate.chain": "The certificates of the broker as PEM text, its own first.",
+    "ssl.keystore.key": "The private key of the broker as PEM text.",
+    "ssl.keystore.location":
+        "The file of the broker's private key and certificates, which is read again when it changes.",
+    "ssl.keystore.password": "The password of the keystore, if it is of type PKCS12 or JKS.",
+    "ssl.keystore.type":
+        "The format of the keystore: PEM, PKCS12, or JKS for a PKCS12 file of keytool. All but PEM needs the extra "
+        "`security`.",
+    "ssl.principal.mapping.rules":
+        "Rules that make the name of a principal from the distinguished name of a client's certificate (KIP-371).",
+    "ssl.truststore.certificates": "The certificates that may have signed those of clients, as PEM text.",
+    "ssl.truststore.location": "The file of the certificates that may have signed those of clients.",
+    "ssl.truststore.password": "The password of the truststore, if it is of type PKCS12 or JKS.",
+    "ssl.truststore.type": "The format of the truststore: PEM, PKCS12, or JKS for a PKCS12 file of keytool.",
 }
 
 UNUSED = {
@@ -582,33 +609,15 @@ UNUSED = {
         "the class that checks the credentials of clients; set for one listener and mechanism.",
     "sasl.server.max.receive.size": "the most bytes that a client may send in one step of a SASL login.",
     "security.providers": "classes that add security algorithms to Java.",
-    "ssl.allow.dn.changes": "whether a new keystore may have a certificate of another distinguished name.",
-    "ssl.allow.san.changes":
-        "whether a new keystore may have a certificate that lacks alternative names of the old one.",
-    "ssl.cipher.suites": "the cipher suites for TLS; empty means those of Java.",
-    "ssl.client.auth": "whether clients must present a certificate over TLS: required, requested or none.",
-    "ssl.enabled.protocols": "the TLS versions that connections may use.",
     "ssl.endpoint.identification.algorithm":
         "how the host name is verified against the certificate; empty disables the verification.",
     "ssl.engine.factory.class": "the class that makes the engines of TLS.",
-    "ssl.key.password": "the password of the private key for TLS.",
     "ssl.keymanager.algorithm": "the algorithm of Java's key manager for TLS.",
-    "ssl.keystore.certificate.chain": "the certificate chain of the broker, as PEM text.",
-    "ssl.keystore.key": "the private key for TLS, as PEM text.",
-    "ssl.keystore.location": "the file of the private key and its certificates for TLS.",
-    "ssl.keystore.password": "the password of the keystore's file.",
-    "ssl.keystore.type": "the format of the keystore: JKS, PKCS12 or PEM.",
-    "ssl.principal.mapping.rules":
-        "the rules that map a certificate's distinguished name to a user name; the first match applies.",
     "ssl.protocol": "the protocol with which Java creates its TLS context.",
     "ssl.provider": "the Java provider of TLS; unset means that of Java itself.",
     "ssl.secure.random.implementation":
         "the Java generator of random numbers for TLS; unset means that of Java itself.",
     "ssl.trustmanager.algorithm": "the algorithm of Java's trust manager for TLS.",
-    "ssl.truststore.certificates": "the certificates that are trusted, as PEM text.",
-    "ssl.truststore.location": "the file of the certificates that are trusted.",
-    "ssl.truststore.password": "the password of the truststore's file.",
-    "ssl.truststore.type": "the format of the truststore: JKS, PKCS12 or PEM.",
 
     # Tiered storage
     "follower.fetch.last.tiered.offset.enable":

@@ -3,7 +3,7 @@
 1. Names are compared in upper case. Each listener has a port of its own. As an exception, listeners on an IPv4 and an
    IPv6 address may share a port. A listener on all interfaces has both families.
 2. The listeners of `controller.listener.names` serve other brokers, not clients. Only a controller binds them.
-3. Only the security protocol PLAINTEXT is supported (`MISSING`).
+3. The security protocols with SASL are not supported (`MISSING`).
 
 A function raises StartError if a rule is broken. Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of
 Apache Kafka 4.3.1.
@@ -29,10 +29,7 @@ CONTROLLERS = "controller.listener.names"
 INTER_BROKER_NAME, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
 EARLY = "early.start.listeners"
 PLAINTEXT = "PLAINTEXT"
-MISSING = {
-    "TLS": [protocol for protocol in SecurityProtocol if protocol.has_tls],
-    "SASL": [protocol for protocol in SecurityProtocol if protocol.has_sasl],
-}
+MISSING = {"SASL": [protocol for protocol in SecurityProtocol if protocol.has_sasl]}
 """The protocols that pykbroker does not implement, each with the security protocols that need it."""
 ALL_INTERFACES = "0.0.0.0"
 LOCAL = Address("127.0.0.1", 9092)

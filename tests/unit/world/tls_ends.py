@@ -14,6 +14,7 @@ from typing import Any
 import trustme
 
 from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.net import Tls
 from pykbroker.world.system_handshakes import Handshakes
 from pykbroker.world.system_pump import SocketPump
 from pykbroker.world.system_tls_pump import TlsPump
@@ -138,19 +139,18 @@ class Taker:
 class Ends:
     """A pump of the server's end, and a client in memory whose bytes a test passes on."""
 
-    def __init__(self, server: ssl.SSLContext, client: ssl.SSLContext | None) -> None:
+    def __init__(self, tls: Any, client: ssl.SSLContext, connection: Taker) -> None:
         self.near, self.far = socket.socketpair()
         self.near.setblocking(False)
         self.far.setblocking(False)
-        self.poll, self.tls, self.taker = Watched(self.near), TestTls(server), Taker()
+        self.poll, self.tls, self.taker = Watched(self.near), tls, connection
         self.pumps: dict[int, SocketPump] = {}
         self.handshakes = Handshakes(perf_counter_ns)
         poll: Any = self.poll
         self.pump = TlsPump(self.near, poll, self.pumps, lambda _pump: None, self.handshakes, self.tls)
         self.pump.start(self.taker)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        if client is not None:
-            self.client = client.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        self.client = client.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
 
     def serve(self) -> None:
         """Serve the pump while it is ready, as the network does."""
@@ -218,9 +218,14 @@ class Ends:
 
 @contextmanager
 def ends(
-    client: ssl.SSLContext | None = None, server: ssl.SSLContext | None = None, *, shaken: bool = True
+    client: ssl.SSLContext | None = None,
+    server: ssl.SSLContext | None = None,
+    *,
+    shaken: bool = True,
+    tls: Tls | None = None,
+    connection: Taker | None = None,
 ) -> Iterator[Ends]:
-    both = Ends(server or server_context(), client or client_context())
+    both = Ends(tls or TestTls(server or server_context()), client or client_context(), connection or Taker())
     try:
         if shaken:
             both.shake()

@@ -97,8 +97,8 @@ def test_an_open_listener_keeps_its_address_whatever_is_written() -> None:
             "listener.security.protocol.map: EXT has the unknown protocol TLS: write EXT:PLAINTEXT",
         ),
         (
-            {LISTENERS: BOTH, MAP: f"{KNOWN},EXT:SSL"},
-            "listeners: EXT uses SSL, but pykbroker has no TLS: remove EXT, or write EXT:PLAINTEXT in"
+            {LISTENERS: BOTH, MAP: f"{KNOWN},EXT:SASL_SSL"},
+            "listeners: EXT uses SASL_SSL, but pykbroker has no SASL: remove EXT, or write EXT:PLAINTEXT in"
             " listener.security.protocol.map",
         ),
     ],

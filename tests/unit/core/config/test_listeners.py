@@ -119,18 +119,13 @@ def test_the_default_listener_is_on_localhost() -> None:
             "listeners: PLAINTEXT has no security protocol: add PLAINTEXT:PLAINTEXT to listener.security.protocol.map",
         ),
         (
-            {"listeners": "SSL://:1"},
-            "listeners: SSL uses SSL, but pykbroker has no TLS: remove SSL, or write SSL:PLAINTEXT in"
-            " listener.security.protocol.map",
-        ),
-        (
             {"listeners": "A://:1", MAP: "A:sasl_plaintext"},
             "listeners: A uses SASL_PLAINTEXT, but pykbroker has no SASL: remove A, or write A:PLAINTEXT in"
             " listener.security.protocol.map",
         ),
         (
             {"listeners": "SASL_SSL://:1"},
-            "listeners: SASL_SSL uses SASL_SSL, but pykbroker has no TLS and SASL: remove SASL_SSL, or write"
+            "listeners: SASL_SSL uses SASL_SSL, but pykbroker has no SASL: remove SASL_SSL, or write"
             " SASL_SSL:PLAINTEXT in listener.security.protocol.map",
         ),
         (
@@ -174,9 +169,9 @@ def test_the_error_for_an_invalid_config_names_it_and_the_remedy(texts: dict[str
             "--listen: PLAINTEXT and B share port 1: give each listener its own",
         ),
         (
-            {"listen": (("SSL", Address("h", 1)),)},
-            "--listen: SSL uses SSL, but pykbroker has no TLS: remove SSL, or write SSL:PLAINTEXT in"
-            " listener.security.protocol.map",
+            {"listen": (("SASL_SSL", Address("h", 1)),)},
+            "--listen: SASL_SSL uses SASL_SSL, but pykbroker has no SASL: remove SASL_SSL, or write SASL_SSL:PLAINTEXT"
+            " in listener.security.protocol.map",
         ),
         ({"advertise": (("C", Address("h", 1)),)}, "--advertise: no listener is called C: write one of A, B"),
         ({"advertise": (("", Address("h", 1)),)}, "--advertise HOST:PORT is for one of A, B: write A=HOST:PORT"),

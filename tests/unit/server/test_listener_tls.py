@@ -1,0 +1,94 @@
+"""Tests of a listener's TLS: principals of certificates, and one log line for each peer and cause."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from pykbroker.core.security.session import ANONYMOUS, Session
+from pykbroker.server.listener_tls import ListenerTls
+from pykbroker.server.strangers import Strangers
+from tests.unit.tls.test_context import NOW, OURS, House, ca_pem, chain_of, issued, key_of
+from tests.unit.world.tls_ends import Taker, client_context, ends
+
+
+class Client(Taker):
+    """A connection with a session."""
+
+    def __init__(self, host: str = "10.0.0.1") -> None:
+        super().__init__()
+        self.session = Session(host, 4711, "127.0.0.1", 9093, "SECURE", 0)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    house = House(tmp_path).pem(key_of(issued()) + chain_of(issued()))
+    return house.set(client_auth="requested", truststore_type="PEM", truststore_certificates=ca_pem())
+
+
+def tls_of(house: House, *, names_principals: bool = True) -> ListenerTls:
+    return ListenerTls(house.settings, NOW.timestamp(), Strangers(lambda: 0), names_principals=names_principals)
+
+
+def connected(tls: ListenerTls, client: ssl.SSLContext, connection: Client | None = None) -> Client:
+    """Let a client connect, and return its connection."""
+    connection = connection or Client()
+    with ends(client, shaken=False, tls=tls, connection=connection) as both:
+        try:
+            both.shake()
+        except ssl.SSLError:
+            both.send(both.outgoing.read())
+    return connection
+
+
+def test_a_certificate_names_the_principal(house: House) -> None:
+    session = connected(tls_of(house), client_context(signed_by=OURS)).session
+    assert session.principal.startswith("User:OU=Testing cert")
+    assert session.client_port == 4711
+    house.set(principal_mapping_rules="RULE:^OU=Testing cert(.*)$/alice/,DEFAULT")
+    assert connected(tls_of(house), client_context(signed_by=OURS)).session.principal == "User:alice"
+
+
+def test_without_a_certificate_or_with_sasl_it_is_nobody(house: House) -> None:
+    assert connected(tls_of(house), client_context()).session.principal == ANONYMOUS
+    sasl = tls_of(house, names_principals=False)
+    assert connected(sasl, client_context(signed_by=OURS)).session.principal == ANONYMOUS
+
+
+def test_a_name_that_no_rule_maps_is_disconnected(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    house.set(principal_mapping_rules="RULE:CN=nobody/x/")
+    assert connected(tls_of(house), client_context(signed_by=OURS)).is_closed
+    assert "no rule of ssl.principal.mapping.rules maps OU=Testing cert" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("client", "texts", "cause"),
+    [
+        (client_context(signed_by="a stranger"), {}, "is refused (unable to get local issuer certificate)"),
+        (client_context(), {"client_auth": "required"}, "it shows no certificate, and ssl.client.auth is required"),
+        (client_context(ssl.TLSVersion.TLSv1_2), {"enabled_protocols": "TLSv1.3"}, "no version of TLS in common"),
+        (
+            client_context(ssl.TLSVersion.TLSv1_2),
+            {"cipher_suites": "TLS_RSA_WITH_AES_256_GCM_SHA384"},
+            "it has no cipher suite in common",
+        ),
+        (ssl.create_default_context(), {}, "it does not trust the certificate of this listener"),
+    ],
+)
+def test_a_failed_handshake_is_logged_once_for_each_peer_and_cause(
+    house: House, client: ssl.SSLContext, texts: dict[str, str], cause: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = tls_of(house.set(**texts))
+    for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
+        connected(tls, client, Client(host))
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.partition(" is no client")[0] for line in lines] == ["10.0.0.1:4711", "10.0.0.2:4711"]
+    assert all(cause in line for line in lines)
+
+
+def test_a_plaintext_client_is_logged(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    with ends(shaken=False, tls=tls_of(house), connection=Client()) as both:
+        both.send(bytes(30))
+    assert "it does not speak TLS, and the listener does: set security.protocol=SSL" in caplog.text
