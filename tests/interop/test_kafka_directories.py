@@ -8,14 +8,24 @@ import contextlib
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import NewTopic
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    NewTopic,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
 from kafka.errors import KafkaError
 
 from tests.interop.java_tools import SHORT_LIVED_JVM
@@ -32,7 +42,12 @@ FIRST_OF_A_FILE = "  -1 is followed by "
 ROUNDS = 4
 READING_S_MAX = 60
 STOP_S_MAX = 60
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 SETTINGS = {
+    **AUTHORIZER,
     "metadata.log.max.record.bytes.between.snapshots": "2000",
     "log.index.interval.bytes": "100",
     "log.retention.check.interval.ms": "200",
@@ -63,7 +78,14 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 num.io.threads=2
 num.network.threads=1
-"""
+""" + "".join(f"{name}={value}\n" for name, value in AUTHORIZER.items())
+EVERY_ACL = ACLFilter(
+    None,
+    None,
+    ACLOperation.ANY,
+    ACLPermissionType.ANY,
+    ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
+)
 
 Records = list[tuple[object, ...]]
 Content = dict[tuple[str, int], tuple[int, int, Records]]
@@ -120,6 +142,27 @@ def send(bootstrap: str, topics: Iterable[str], sent: list[Message], rounds: int
                 future.get(READING_S_MAX)
 
 
+def acl(principal: str) -> ACL:
+    """Return an ACL of a prefix for this principal."""
+    pattern = ResourcePattern(ResourceType.TOPIC, "codec-", ACLResourcePatternType.PREFIXED)
+    return ACL(principal, "10.0.0.1", ACLOperation.READ, ACLPermissionType.DENY, pattern)
+
+
+def acls(bootstrap: str) -> set[ACL]:
+    """Return all ACLs of a cluster."""
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        found, _ = admin.describe_acls(EVERY_ACL)
+    return set(found)
+
+
+def change_acls(bootstrap: str, created: str, deleted: str) -> None:
+    """Create an ACL for one principal, and delete that of another."""
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        assert admin.create_acls([acl(created)])["failed"] == []
+        ((_, matched, _),) = admin.delete_acls([acl(deleted)])
+        assert matched == [acl(deleted)]
+
+
 def produce(producer: KafkaProducer, topic: str, message: Message) -> Any:
     return producer.send(
         topic, message.value, message.key, list(message.headers), message.partition, message.timestamp_ms
@@ -139,27 +182,28 @@ def java(jars: Path, main: str, *arguments: str) -> list[str]:
 
 @dataclass
 class Written:
-    """A closed directory, the content that was last served from it, and the isolation level."""
+    """A closed directory, the content that was last served from it at each isolation level, and its ACLs."""
 
     directory: Path
     committed: Content
     uncommitted: Content
+    acls: set[ACL]
+
+
+def settings(configs: Mapping[str, str]) -> list[str]:
+    """Return the options that set these configs."""
+    return [word for name, value in configs.items() for word in ("--set", f"{name}={value}")]
 
 
 def served(bootstrap: str, directory: Path) -> Written:
-    return Written(directory, read(bootstrap, "read_committed"), read(bootstrap, "read_uncommitted"))
+    return Written(directory, read(bootstrap, "read_committed"), read(bootstrap, "read_uncommitted"), acls(bootstrap))
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """Return a directory with every kind of file that pykbroker writes, after one kill and one controlled shutdown."""
     work = tmp_path_factory.mktemp("ours")
-    broker = BrokerProcess(
-        work,
-        "--data-dir",
-        str(work / "data"),
-        *(word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")),
-    )
+    broker = BrokerProcess(work, "--data-dir", str(work / "data"), *settings(SETTINGS))
     broker.start()
     try:
         run_until_killed(broker.address)
@@ -183,6 +227,7 @@ def is_retained(directory: Path) -> bool:
 def run_until_killed(bootstrap: str) -> None:
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.create_topics([NewTopic(name, PARTITIONS, 1, topic_configs=configs) for name, configs in TOPICS.items()])
+        assert admin.create_acls([acl(f"User:{name}") for name in ("first", "second")])["failed"] == []
     for codec in CODECS:
         send(bootstrap, [f"codec-{codec}"], messages(20), ROUNDS, compression_type=None if codec == "none" else codec)
     send(bootstrap, ["rolled", "retained", "shortened", "deleted"], messages(40), ROUNDS, enable_idempotence=True)
@@ -195,6 +240,7 @@ def run_until_stopped(bootstrap: str) -> None:
         shorten(bootstrap, "shortened", 33)
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.delete_topics(["deleted"])
+    change_acls(bootstrap, created="User:third", deleted="User:first")
 
 
 @pytest.fixture
@@ -239,6 +285,7 @@ def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFac
 def run_in_kafka(bootstrap: str) -> None:
     send(bootstrap, ["rolled"], messages(40), enable_idempotence=True, compression_type="lz4")
     shorten(bootstrap, "codec-none", 5)
+    change_acls(bootstrap, created="User:fourth", deleted="User:third")
     with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, transactional_id="t")) as producer:
         producer.init_transactions()
         for end in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
@@ -282,6 +329,7 @@ def test_kafka_serves_the_directory_that_pykbroker_wrote(ours: Written, kafkas: 
     found, _ = kafkas
     assert found.committed == ours.committed
     assert found.uncommitted == ours.uncommitted
+    assert found.acls == ours.acls == {acl("User:second"), acl("User:third")}
 
 
 def test_pykbroker_serves_the_directory_that_kafka_left(kafkas: tuple[Written, Written], tmp_path: Path) -> None:
@@ -291,11 +339,13 @@ def test_pykbroker_serves_the_directory_that_kafka_left(kafkas: tuple[Written, W
     assert left.committed["codec-none", 0][0] == 5
     assert len(left.committed["empty", 0][2]) == 10
     assert len(left.uncommitted["empty", 0][2]) == 15
-    broker = BrokerProcess(tmp_path, "--data-dir", str(left.directory))
+    assert left.acls == {acl("User:second"), acl("User:fourth")}
+    broker = BrokerProcess(tmp_path, "--data-dir", str(left.directory), *settings(AUTHORIZER))
     broker.start()
     try:
         assert read(broker.address, "read_committed") == left.committed
         assert read(broker.address, "read_uncommitted") == left.uncommitted
+        assert acls(broker.address) == left.acls
         send(broker.address, ["rolled"], messages(4), enable_idempotence=True)
         assert broker.stop() == 0
     finally:
