@@ -21,8 +21,8 @@ NAME_CHARS_MAX = 249
 SOME_NAME = "hardcode"
 """The name for which Kafka asks first when any resource of a type is enough."""
 
-Question = tuple[str, str, int, str | None]
-"""A principal, its address, a number for operation and resource type, and a name; None stands for any name."""
+Question = tuple[str, str, Operation, ResourceType, str | None]
+"""A principal, its address, an operation, a resource type and a name; None stands for any name."""
 
 
 class Audit(Protocol):
@@ -79,8 +79,8 @@ class AclAuthorizer:
         count: int = 1,
     ) -> bool:
         """Whether the client of `session` may perform the operation on this resource."""
-        question = session.principal, session.client_host, operation << 4 | resource, name
-        rule = self._decisions.get(question) or self._decide(question, operation, resource)
+        question = session.principal, session.client_host, operation, resource, name
+        rule = self._decisions.get(question) or self._decide(question)
         if not rule.allows or self._audit.wants_allowed():
             self._audit.log(session, operation, resource, name, rule, purpose, count)
         return rule.allows
@@ -91,11 +91,11 @@ class AclAuthorizer:
         """Whether the client of `session` may perform the operation on any resource of this type, existing or not."""
         if self.allows(session, operation, resource, SOME_NAME, Purpose(purpose.api, refuses=False), 0):
             return True
-        question = session.principal, session.client_host, operation << 4 | resource, None
-        return (self._decisions.get(question) or self._decide(question, operation, resource)).allows
+        question = session.principal, session.client_host, operation, resource, None
+        return (self._decisions.get(question) or self._decide(question)).allows
 
-    def _decide(self, question: Question, operation: int, resource: int) -> Rule:
-        principal, host, _, name = question
+    def _decide(self, question: Question) -> Rule:
+        principal, host, operation, resource, name = question
         if principal in self._super_users:
             rule = SUPER_USER
         elif self._acls is None:

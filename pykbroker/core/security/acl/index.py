@@ -70,8 +70,11 @@ class Patterns:
 
     def _count_prefix(self, acl: Acl, change: int) -> None:
         if acl.pattern_type == PatternType.PREFIXED:
-            self._prefix_counts[len(acl.resource_name)] += change
-            self._prefix_lengths = tuple(sorted(+self._prefix_counts, reverse=True))
+            length, counts = len(acl.resource_name), self._prefix_counts
+            before = counts[length]
+            counts[length] += change
+            if not before or not counts[length]:
+                self._prefix_lengths = tuple(sorted(+counts, reverse=True))
 
     def of(self, name: str) -> Iterator[AclsByPrincipal]:
         """Yield the ACLs of each pattern that a resource's name matches."""
