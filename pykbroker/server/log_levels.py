@@ -21,6 +21,7 @@ LEVELS = {
     "FATAL": logging.CRITICAL,
 }
 NAMES = {level: name for name, level in LEVELS.items()}
+logging.addLevelName(TRACE, NAMES[TRACE])  # Python has no such level, and would call it "Level 5" in each line
 
 
 def logger_levels() -> Iterator[tuple[str, str]]:

@@ -67,7 +67,7 @@ class AclAuthorizer:
         """Return the facts about a session that decide on its rights, which are others after each update."""
         if session.principal in self._super_users:
             return True
-        return session.principal, session.client_host, self._updates
+        return session.principal, session.client_host if self._index.host_count else None, self._updates
 
     def allows(
         self,

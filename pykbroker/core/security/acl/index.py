@@ -49,7 +49,7 @@ class Patterns:
         self._prefix_lengths: tuple[int, ...] = ()  # from the longest to the shortest
 
     def _named(self, acl: Acl) -> dict[str, AclsByPrincipal]:
-        return self.prefixed if acl.pattern_type == PatternType.PREFIXED else self.literal
+        return self.literal if acl.pattern_type == PatternType.LITERAL else self.prefixed
 
     def add(self, acl: Acl) -> None:
         named = self._named(acl)
@@ -69,7 +69,7 @@ class Patterns:
             self._count_prefix(acl, -1)
 
     def _count_prefix(self, acl: Acl, change: int) -> None:
-        if acl.pattern_type == PatternType.PREFIXED:
+        if acl.pattern_type != PatternType.LITERAL:
             length, counts = len(acl.resource_name), self._prefix_counts
             before = counts[length]
             counts[length] += change
@@ -88,9 +88,13 @@ class Patterns:
 
 
 class AclIndex:
-    """The ACLs by id, and the decisions that follow from them."""
+    """The ACLs by id, and the decisions that follow from them.
+
+    `host_count` is the number of ACLs of a single host: without any, decisions do not depend on the client's address.
+    """
 
     def __init__(self) -> None:
+        self.host_count = 0
         self._entries: Mapping[bytes, AclEntry] = {}
         self._acls: dict[bytes, Acl] = {}
         self._types: dict[int, Patterns] = {}
@@ -102,10 +106,12 @@ class AclIndex:
             if entries.get(acl_id) is not entry:
                 acl = self._acls.pop(acl_id)
                 self._types[acl.resource_type].remove(acl)
+                self.host_count -= acl.host != WILDCARD
         for acl_id, entry in entries.items():
             if before.get(acl_id) is not entry:
                 acl = self._acls[acl_id] = acl_of(entry)
                 self._types.setdefault(acl.resource_type, Patterns()).add(acl)
+                self.host_count += acl.host != WILDCARD
 
     def rule(
         self, principal: str, host: str, operation: int, resource: int, name: str, without_acls: Rule = DEFAULT_DENY

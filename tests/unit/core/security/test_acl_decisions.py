@@ -94,6 +94,23 @@ def test_an_acl_of_every_name_applies_to_names_that_begin_with_a_star() -> None:
     assert not authorizer.allows(SESSION, Operation.WRITE, TOPIC, "*a")
 
 
+def test_sessions_of_a_principal_have_equal_rights_unless_an_acl_names_a_host() -> None:
+    authorizer, one = of(), acl()
+    here = SESSION
+    there, other, root = (
+        msgspec.structs.replace(SESSION, **changed)
+        for changed in ({"client_host": "10.0.0.1"}, {"principal": "User:bob"}, {"principal": SUPER_USER})
+    )
+    before = authorizer.basis(here)
+    assert authorizer.basis(there) == before != authorizer.basis(other)
+    authorizer.update({b"1": one, b"2": acl(host="10.0.0.1")})
+    assert len({before, authorizer.basis(here), authorizer.basis(there), authorizer.basis(root)}) == 4
+    of_root = authorizer.basis(root)
+    authorizer.update({b"1": one})
+    assert authorizer.basis(here) == authorizer.basis(there) != before
+    assert authorizer.basis(root) == of_root
+
+
 def test_remembered_decisions_are_bounded() -> None:
     authorizer = of(acl("t", pattern_type=PREFIXED))
     for index in range(DECISIONS_MAX):
