@@ -12,7 +12,7 @@ from pykbroker.coordinator.cluster import PeerBrokers
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.summary import GroupSummaries
 from pykbroker.core.steps import Steps
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from pykbroker.replica.replicas import Replicas
 from pykbroker.world.portions import portions
 from wire.error_codes import ErrorCode
@@ -68,7 +68,8 @@ async def log_ends(asked: Asked, peers: PeerBrokers) -> dict[TopicPartition, int
 
 def latest_offsets(keys: list[TopicPartition]) -> ListOffsetsRequest:
     """Return the request for the high watermarks of partitions."""
-    topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
-    for topic, partition in keys:
-        topics[topic].append(ListOffsetsPartition(partition, timestamp=LATEST_TIMESTAMP))
-    return ListOffsetsRequest(CONSUMER_REPLICA_ID, topics=[ListOffsetsTopic(*each) for each in topics.items()])
+    topics = [
+        ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=LATEST_TIMESTAMP) for index in indexes])
+        for topic, indexes in indexes_by_topic(keys).items()
+    ]
+    return ListOffsetsRequest(CONSUMER_REPLICA_ID, topics=topics)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pykbroker.client.admin import TIMEOUT_MS, Admin, check, refusal
 from pykbroker.client.errors import UnsupportedVersion
 from pykbroker.core.errors import ApiError
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.error_codes import ErrorCode
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -32,12 +32,8 @@ async def elect_leaders(
     version = admin.connection.newest_version(ElectLeadersRequest.key)
     if unclean and version < UNCLEAN_VERSION_FIRST:
         raise UnsupportedVersion("the broker has no unclean elections: it is older than Apache Kafka 2.4")
-    topics: dict[str, TopicPartitions] = {}
-    for name, index in partitions or ():
-        topics.setdefault(name, TopicPartitions(name, [])).partitions.append(index)
-    request = ElectLeadersRequest(
-        UNCLEAN if unclean else PREFERRED, None if partitions is None else list(topics.values()), TIMEOUT_MS
-    )
+    topics = [TopicPartitions(*each) for each in indexes_by_topic(partitions or ()).items()]
+    request = ElectLeadersRequest(UNCLEAN if unclean else PREFERRED, None if partitions is None else topics, TIMEOUT_MS)
     answer = await admin.connection.ask(request, version)
     check(answer.error_code, "the election")
     return {

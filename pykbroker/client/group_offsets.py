@@ -9,7 +9,7 @@ from pykbroker.client.connection import BrokerConnection
 from pykbroker.client.group_coordinators import GroupCoordinators, is_retriable, refusal
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.errors import ApiError
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.api import ApiKey
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
@@ -102,10 +102,11 @@ async def delete_offsets(
 ) -> PartitionErrors:
     """Delete committed offsets of a group in topics without subscription. Return the outcome for each partition."""
     partitions = list(partitions)
-    by_topic = defaultdict[str, list[OffsetDeleteRequestPartition]](list)
-    for topic, index in partitions:
-        by_topic[topic].append(OffsetDeleteRequestPartition(index))
-    request = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(*each) for each in by_topic.items()])
+    topics = [
+        OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
+        for topic, indexes in indexes_by_topic(partitions).items()
+    ]
+    request = OffsetDeleteRequest(group, topics)
 
     async def delete(connection: BrokerConnection, groups: list[str]) -> dict[str, PartitionErrors | ApiError]:
         answer = await connection.ask(request)

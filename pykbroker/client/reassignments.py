@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from pykbroker.client.admin import TIMEOUT_MS, Admin, check, refusal
 from pykbroker.client.brokers import Brokers
 from pykbroker.client.errors import Disconnected
 from pykbroker.core.errors import ApiError
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -84,12 +83,10 @@ async def replica_bytes(
     metadata = await admin.connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
     try:
         for broker in metadata.brokers:
-            topics = defaultdict[str, list[int]](list)
-            for name, index in wanted.get(broker.node_id, ()):
-                topics[name].append(index)
+            topics = indexes_by_topic(wanted.get(broker.node_id, ()))
             if not topics:
                 continue
-            request = DescribeLogDirsRequest([DescribableLogDirTopic(name, parts) for name, parts in topics.items()])
+            request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in topics.items()])
             try:
                 alone = len(metadata.brokers) == 1
                 connection = await brokers.connection(broker.host, broker.port, alone=alone)

@@ -13,7 +13,7 @@ import trio
 
 from pykbroker.coordinator.cluster import PeerBrokers
 from pykbroker.core.errors import ApiError
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -46,15 +46,12 @@ class WaitingAdmission:
 
     def asked(self, transactional_id: str) -> AddPartitionsToTxnTransaction:
         """Return the entry of the request."""
-        topics: dict[str, list[int]] = {}
-        for topic, index in sorted(self.partitions):
-            topics.setdefault(topic, []).append(index)
         return AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             verify_only=not self.add,
-            topics=[AddPartitionsToTxnTopic(name, indexes) for name, indexes in topics.items()],
+            topics=[AddPartitionsToTxnTopic(*each) for each in indexes_by_topic(sorted(self.partitions)).items()],
         )
 
     def answer(self, result: AddPartitionsToTxnResult | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pykbroker.coordinator.cluster import PeerBrokers
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.error_codes import ErrorCode
 from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
@@ -33,14 +33,11 @@ async def write_at(
 
 def marker_request(marker: Marker, places: Iterable[TopicPartition]) -> WriteTxnMarkersRequest:
     """Return the request that writes one marker to these partitions."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in places:
-        topics.setdefault(topic, []).append(index)
     asked = WritableTxnMarker(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         transaction_result=marker.commit,
-        topics=[WritableTxnMarkerTopic(name, indexes) for name, indexes in topics.items()],
+        topics=[WritableTxnMarkerTopic(*each) for each in indexes_by_topic(places).items()],
         coordinator_epoch=marker.coordinator_epoch,
         transaction_version=marker.transaction_version,
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+TopicKey = TypeVar("TopicKey")
 
 TopicIdPartition = tuple[bytes, int]
 """A topic id and a partition index. A topic that is created again under its name has another id.
@@ -19,3 +22,11 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def indexes_by_topic(partitions: Iterable[tuple[TopicKey, int]]) -> dict[TopicKey, list[int]]:
+    """Return the partition indexes of each topic, by its name or id. The order is that of the partitions."""
+    found: dict[TopicKey, list[int]] = {}
+    for topic, index in partitions:
+        found.setdefault(topic, []).append(index)
+    return found

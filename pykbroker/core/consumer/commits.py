@@ -17,7 +17,7 @@ from pykbroker.core.consumer.partition_state import FetchState
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.declare import NIL
 from wire.error_codes import RETRIABLE, ErrorCode, error_code
 from wire.messages.offset_commit import (
@@ -176,16 +176,12 @@ def fetch_offsets_request(
     The member id and epoch are sent only by members of groups of the consumer protocol: pass an identity without them
     otherwise.
     """
-    topics: dict[str, OffsetFetchRequestTopics] = {}
-    for name, index in partitions:
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = OffsetFetchRequestTopics(name, topic_id(name), [])
-        topic.partition_indexes.append(index)
-    group = OffsetFetchRequestGroup(
-        identity.group_id, identity.member_id or None, identity.epoch, list(topics.values())
-    )
-    has_ids = all(topic.topic_id != NIL for topic in topics.values())
+    topics = [
+        OffsetFetchRequestTopics(name, topic_id(name), indexes)
+        for name, indexes in indexes_by_topic(partitions).items()
+    ]
+    group = OffsetFetchRequestGroup(identity.group_id, identity.member_id or None, identity.epoch, topics)
+    has_ids = all(topic.topic_id != NIL for topic in topics)
     return OffsetFetchRequest(groups=[group], require_stable=True), None if has_ids else TOPIC_IDS_VERSION - 1
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from pykbroker.core.fetch.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
@@ -138,7 +138,5 @@ def _partition(index: int, asked: PartitionFetch) -> FetchPartition:
 
 
 def _forgotten(partitions: Iterable[tuple[TopicPartition, bytes]]) -> list[ForgottenTopic]:
-    topics: dict[tuple[str, bytes], ForgottenTopic] = {}
-    for (topic, index), topic_id in partitions:
-        topics.setdefault((topic, topic_id), ForgottenTopic(topic, topic_id, [])).partitions.append(index)
-    return list(topics.values())
+    topics = indexes_by_topic(((topic, topic_id), index) for (topic, index), topic_id in partitions)
+    return [ForgottenTopic(topic, topic_id, indexes) for (topic, topic_id), indexes in topics.items()]

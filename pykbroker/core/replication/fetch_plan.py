@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from pykbroker.core.fetch.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
 from pykbroker.core.replication.following import Position
-from pykbroker.core.topic_partition import TopicIdPartition
+from pykbroker.core.topic_partition import TopicIdPartition, indexes_by_topic
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 
@@ -148,7 +148,5 @@ class FollowerPlan(Generic[P]):
 
 
 def _forgotten(keys: Iterable[TopicIdPartition]) -> list[ForgottenTopic]:
-    topics: dict[bytes, ForgottenTopic] = {}
-    for topic_id, index in keys:
-        topics.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(index)
-    return list(topics.values())
+    topics = indexes_by_topic(keys)
+    return [ForgottenTopic(topic_id=topic_id, partitions=indexes) for topic_id, indexes in topics.items()]

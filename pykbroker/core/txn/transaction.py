@@ -11,7 +11,7 @@ import msgspec
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.producer_epoch import next_epoch
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from pykbroker.core.txn.state import PREDECESSORS, TransactionState
 from wire.errors import DecodeError
 from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
@@ -123,9 +123,6 @@ class Transaction(msgspec.Struct, frozen=True):
 
         Records of transaction version 0 are not flexible and have no tagged fields.
         """
-        topics: dict[str, list[int]] = {}
-        for topic, index in self.partitions:
-            topics.setdefault(topic, []).append(index)
         value = TransactionLogValue(
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -133,7 +130,7 @@ class Transaction(msgspec.Struct, frozen=True):
             transaction_status=self.state,
             transaction_partitions=None
             if self.state is TransactionState.EMPTY
-            else [PartitionsSchema(topic, sorted(indexes)) for topic, indexes in sorted(topics.items())],
+            else [PartitionsSchema(*each) for each in indexes_by_topic(sorted(self.partitions)).items()],
             transaction_last_update_timestamp_ms=self.updated_ms,
             transaction_start_timestamp_ms=self.started_ms,
         )

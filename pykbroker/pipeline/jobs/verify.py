@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, recreated_topics, require_topics
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import (
@@ -427,10 +427,8 @@ def _early_doubles(
 
 def assigned(source: TopicsToRead, partitions: Iterable[TopicPartition]) -> TopicsToRead:
     """Return the same source, restricted to some partitions."""
-    assign: dict[str, list[int]] = {}
-    for key in partitions:
-        assign.setdefault(key.topic, []).append(key.partition)
-    text = msgspec.json.encode({topic: sorted(indexes) for topic, indexes in assign.items()}).decode()
+    assign = {topic: sorted(indexes) for topic, indexes in indexes_by_topic(partitions).items()}
+    text = msgspec.json.encode(assign).decode()
     return msgspec.structs.replace(source, topics=(), pattern="", options={**source.options, "assign": text})
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 from pykbroker.core.consumer.assignors.member import MemberSubscription
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.stored.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
@@ -23,7 +22,7 @@ def encode_subscription(subscription: MemberSubscription, version: int = NEWEST)
     """Return the metadata of a member for JoinGroup; topics and owned partitions are sorted, as in Kafka."""
     owned = [
         ConsumerProtocolSubscriptionTopicPartition(topic=topic, partitions=indexes)
-        for topic, indexes in by_topic(sorted(subscription.owned)).items()
+        for topic, indexes in indexes_by_topic(sorted(subscription.owned)).items()
     ]
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
@@ -49,7 +48,7 @@ def encode_assignment(partitions: Iterable[TopicPartition], version: int = NEWES
     """Return the assignment of a member for SyncGroup."""
     assigned = [
         ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=indexes)
-        for topic, indexes in by_topic(partitions).items()
+        for topic, indexes in indexes_by_topic(partitions).items()
     ]
     return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=assigned), version)
 
@@ -58,11 +57,3 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
     """Return the assigned partitions; raise DecodeError if the assignment is malformed."""
     message = decode_versioned(ConsumerProtocolAssignment, data, newer=True)
     return [TopicPartition(one.topic, index) for one in message.assigned_partitions for index in one.partitions]
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the partition indexes of each topic, in the order of the topics' first partitions."""
-    topics = defaultdict[str, list[int]](list)
-    for topic, index in partitions:
-        topics[topic].append(index)
-    return topics

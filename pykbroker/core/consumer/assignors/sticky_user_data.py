@@ -5,20 +5,17 @@ Version 0 is an array of topics with their partitions. Version 1 appends the gen
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from struct import error, pack, unpack_from
 
 from pykbroker.core.consumer.assignors.ownership import Claim
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.sentinels import NO_GENERATION_ID
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
     """Return version 1 of the user data; topics are in the order of their first partition."""
-    topics = defaultdict[str, list[int]](list)
-    for topic, index in partitions:
-        topics[topic].append(index)
+    topics = indexes_by_topic(partitions)
     out = [pack(">i", len(topics))]
     for topic, indexes in topics.items():
         name = topic.encode()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from pykbroker.core.group.consumer.assignment import Assignment
-from pykbroker.core.topic_partition import TopicIdPartition
+from pykbroker.core.topic_partition import TopicIdPartition, indexes_by_topic
 
 MOVES_MAX = 100_000
 """The number of moves that balance members with different subscriptions. After them the assignment stays as it is."""
@@ -120,10 +120,7 @@ def ranges(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignmen
 
 
 def _assignment(places: Mapping[TopicIdPartition, None]) -> Assignment:
-    found: dict[bytes, set[int]] = {}
-    for topic, index in places:
-        found.setdefault(topic, set()).add(index)
-    return {topic: frozenset(indexes) for topic, indexes in found.items()}
+    return {topic: frozenset(indexes) for topic, indexes in indexes_by_topic(places).items()}
 
 
 ASSIGNORS: dict[str, Callable[[Members, Mapping[bytes, int]], MemberAssignments]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
@@ -11,7 +11,7 @@ from pykbroker.core.producer.sequences import ProducerIdentity
 from pykbroker.core.producer.transactions import reactions
 from pykbroker.core.producer.transactions.reactions import Reactions
 from pykbroker.core.producer.transactions.result import CallResult
-from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.declare import Request
 from wire.error_codes import ErrorCode, error_code
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -146,7 +146,7 @@ class AddPartitionsCall(CoordinatorCall):
         self.identity, self.partitions = identity, set[TopicPartition]()
 
     def request(self) -> AddPartitionsToTxnRequest:
-        topics = [AddPartitionsToTxnTopic(*each) for each in by_topic(self.partitions).items()]
+        topics = [AddPartitionsToTxnTopic(*each) for each in indexes_by_topic(sorted(self.partitions)).items()]
         return AddPartitionsToTxnRequest([], self.key, *self.identity, topics)
 
     def codes(self, response: AddPartitionsToTxnResponse) -> dict[str, ErrorCode]:
@@ -200,7 +200,7 @@ class TxnOffsetCommitCall(CoordinatorCall):
     def request(self) -> TxnOffsetCommitRequest:
         topics = [
             TxnOffsetCommitRequestTopic(topic, [self._partition(TopicPartition(topic, index)) for index in indexes])
-            for topic, indexes in by_topic(self.offsets).items()
+            for topic, indexes in indexes_by_topic(sorted(self.offsets)).items()
         ]
         member = self.member
         return TxnOffsetCommitRequest(
@@ -244,11 +244,3 @@ class EndTxnCall(CoordinatorCall):
 
     def codes(self, response: EndTxnResponse) -> dict[str, ErrorCode]:
         return {self.key: error_code(response.error_code)}
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the indexes of partitions, by topic, in a stable order."""
-    found: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        found.setdefault(topic, []).append(index)
-    return found
