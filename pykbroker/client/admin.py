@@ -13,7 +13,7 @@ from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -171,22 +171,22 @@ def topic_of(described: MetadataResponseTopic) -> TopicDescription:
     return TopicDescription(name, described.is_internal, partitions)
 
 
-def check(error_code: int, message: str | None) -> None:
+def check(number: int, message: str | None) -> None:
     """Raise ApiError with this message unless the error code is 0."""
-    if error_code:
-        code = ErrorCode(error_code) if error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
+    if number:
+        code = error_code(number)
         raise ApiError(code, f"{message} ({code.name})" if message else None)
 
 
-def refusal(partition: TopicPartition, error_code: int, reason: str) -> ApiError | None:
+def refusal(partition: TopicPartition, number: int, reason: str) -> ApiError | None:
     """Return the error of a partition as a sentence that names the partition, or None for the code 0."""
     try:
-        check(error_code, f"{partition}: {reason}")
+        check(number, f"{partition}: {reason}")
     except ApiError as error:
         return error
     return None
 
 
-def error_name(error_code: int) -> str:
+def error_name(number: int) -> str:
     """Return Kafka's name of an error code."""
-    return ErrorCode(error_code).name if error_code in KNOWN_CODES else f"error {error_code}"
+    return ErrorCode(number).name if number in KNOWN_CODES else f"error {number}"

@@ -13,12 +13,11 @@ from pykbroker.client.errors import Disconnected
 from pykbroker.client.nodes import Nodes, coordinator_connection_id
 from pykbroker.core.errors import ApiError
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
+from wire.error_codes import error_code
 from wire.messages.find_coordinator import Coordinator, CoordinatorType, FindCoordinatorRequest, FindCoordinatorResponse
 
 BATCH_VERSION_MIN = 4
 """The first version of FindCoordinator that has several keys in one request (KIP-699)."""
-KNOWN_CODES = frozenset(ErrorCode)
 
 
 class Coordinators:
@@ -88,7 +87,7 @@ class Coordinators:
     def _learn(self, kind: CoordinatorType, found: Coordinator) -> bool:
         """Record a coordinator. Return False if none is available yet, and raise ApiError for any other error."""
         if found.error_code:
-            code = ErrorCode(found.error_code) if found.error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
+            code = error_code(found.error_code)
             if code.retriable:
                 return False
             raise ApiError(code, f"{kind.name.lower()} '{found.key}': {found.error_message or code.name}")

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 import trio
 
-from pykbroker.client.admin import KNOWN_CODES, Admin
+from pykbroker.client.admin import Admin
 from pykbroker.client.brokers import Brokers
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.client.coordinators import coordinators_of, requests
 from pykbroker.core.errors import ApiError
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.find_coordinator import Coordinator, CoordinatorType
 from wire.messages.metadata import MetadataRequest
 
@@ -97,9 +97,9 @@ def is_retriable(outcome: object) -> bool:
     return isinstance(outcome, ApiError) and outcome.code in RETRIABLE
 
 
-def refusal(group: str, error_code: int, message: str | None = None) -> ApiError:
-    """Return the error of a request about a group, as one sentence with the name of the error code."""
-    code = ErrorCode(error_code) if error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
+def refusal(group: str, number: int, message: str | None = None) -> ApiError:
+    """Return the error of a request about a group, as one sentence with the name of its error code."""
+    code = error_code(number)
     if code in REASONS:
         return ApiError(code, f"Group '{group}' {REASONS[code]} ({code.name})")
     return ApiError(code, f"Group '{group}': {message} ({code.name})" if message else f"Group '{group}' ({code.name})")
