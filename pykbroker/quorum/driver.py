@@ -12,7 +12,7 @@ from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record, write_record
 from pykbroker.core.outcome import Entry
 from pykbroker.core.steps import Steps
-from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal
+from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal, begin_at
 from pykbroker.quorum.progress import LogProgress
 from pykbroker.quorum.quorum_state import QuorumState, write_state
 from pykbroker.quorum.snapshot_file import QuorumRecord
@@ -123,16 +123,8 @@ class Driver:
         await self._journal.flush()
 
     async def begin_at(self, offset: int, now_ms: int) -> None:
-        """Delete the segments whose records are all below `offset`. A snapshot contains these records.
-
-        The directory entries of the remaining segments are made durable first: a log without any segment would start at
-        offset 0.
-        """
-        await self._journal.flush()
-        self._journal.delete_records(offset)
-        await self._journal.retain(now_ms, offset)
-        for path in self._journal.take_deleted():
-            self._disk.remove(path)
+        """Delete the segments whose records are all below `offset`. A snapshot contains these records."""
+        await begin_at(self._journal, self._disk, offset, now_ms)
 
     async def close(self, *, failed: bool) -> None:
         """Close the log. Unless it has failed, flush it first and record in `quorum-state` that it is durable."""

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
-from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.disk import Buffer, Disk, FileSlice
 
 METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 """The name of the metadata log's directory, in the first log directory."""
@@ -77,3 +77,16 @@ class ReplicatedJournal(MetadataJournal, Protocol):
 
     async def truncate_fully_and_start_at(self, offset: int, /) -> None:
         """Drop all records and continue the log at `offset`."""
+
+
+async def begin_at(journal: MetadataJournal, disk: Disk, offset: int, now_ms: int) -> None:
+    """Delete the segments whose records are all below `offset`. A snapshot contains these records.
+
+    The directory entries of the remaining segments are made durable first: a log without any segment would start at
+    offset 0.
+    """
+    await journal.flush()
+    journal.delete_records(offset)
+    await journal.retain(now_ms, offset)
+    for path in journal.take_deleted():
+        disk.remove(path)

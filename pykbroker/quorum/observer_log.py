@@ -15,7 +15,7 @@ from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.replication.divergence import truncation_offset
 from pykbroker.machines.loader import Loader
-from pykbroker.quorum.journal import ReplicatedJournal
+from pykbroker.quorum.journal import ReplicatedJournal, begin_at
 from pykbroker.quorum.quorum_state import QuorumState, write_state
 from pykbroker.quorum.recovery import Recovered, StoredMetadata, snapshot_image
 from pykbroker.quorum.snapshots import Snapshots
@@ -176,11 +176,7 @@ class ObserverLog:
     async def begin_at(self, offset: int, now_ms: int) -> None:
         """Delete the segments whose records are all below `offset`. A snapshot contains these records."""
         offset = min(offset, self._journal.log_end_offset)  # the snapshot may contain records that are held
-        await self._journal.flush()
-        self._journal.delete_records(offset)
-        await self._journal.retain(now_ms, offset)
-        for path in self._journal.take_deleted():
-            self._disk.remove(path)
+        await begin_at(self._journal, self._disk, offset, now_ms)
 
     async def note_synced(self, offset: int) -> None:
         """Do nothing: a damaged tail of this copy is fetched again."""

@@ -25,7 +25,7 @@ from pykbroker.quorum.observer_log import ObserverLog, recover_copy
 from pykbroker.quorum.observer_requests import ObserverIds
 from pykbroker.quorum.observer_settings import ObserverSettings
 from pykbroker.quorum.quorum_leader import QuorumLeader
-from pykbroker.quorum.quorum_state import QuorumState, read_state
+from pykbroker.quorum.quorum_state import QuorumState, read_state, require_cluster
 from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.quorum.snapshotter import Snapshotter
@@ -113,11 +113,7 @@ async def start_observer(
     """
     snapshots = Snapshots(disk, off_loop)
     state = await read_state(disk) or QuorumState(version=DYNAMIC_STATE)
-    if state.cluster_id not in ("", ids.cluster_id):
-        raise StartError(
-            f"the metadata in {disk.path} belongs to cluster {state.cluster_id}, and meta.properties says"
-            f" {ids.cluster_id}: put the cluster.id back, or give this directory its own meta.properties"
-        )
+    require_cluster(state, ids.cluster_id, disk)
     leader.epoch = max(leader.epoch, state.leader_epoch)
     new_machine = partial(ControllerMachine, settings, configs, randomness)
     found = await recover_copy(journal, snapshots, new_machine)

@@ -92,3 +92,12 @@ async def read_state(disk: Disk) -> QuorumState | None:
 async def write_state(disk: Disk, state: QuorumState) -> None:
     """Write the file durably."""
     await replace_durably(disk, QUORUM_STATE, state.to_text().encode())
+
+
+def require_cluster(state: QuorumState, cluster_id: str, disk: Disk) -> None:
+    """Raise StartError if the metadata in the directory belongs to another cluster."""
+    if state.cluster_id not in ("", cluster_id):
+        raise StartError(
+            f"the metadata in {disk.path} belongs to cluster {state.cluster_id}, and meta.properties says"
+            f" {cluster_id}: put the cluster.id back, or give this directory its own meta.properties"
+        )

@@ -25,7 +25,7 @@ from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.journal import METADATA_DIRECTORY, MetadataJournal, ReplicatedJournal
 from pykbroker.quorum.metadata_fetches import MetadataFetches
-from pykbroker.quorum.quorum_state import QuorumState, read_state
+from pykbroker.quorum.quorum_state import QuorumState, read_state, require_cluster
 from pykbroker.quorum.recovery import Recovered, recover
 from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.snapshot_file import QuorumRecord
@@ -151,11 +151,7 @@ async def _next_state(disk: Disk, settings: ControllerSettings, found: Recovered
 
 
 def _check(disk: Disk, settings: ControllerSettings, state: QuorumState, found: Recovered) -> None:
-    if state.cluster_id not in ("", settings.cluster_id):
-        raise StartError(
-            f"the metadata in {disk.path} belongs to cluster {state.cluster_id}, and meta.properties says "
-            f"{settings.cluster_id}: put the cluster.id back, or give this directory its own meta.properties"
-        )
+    require_cluster(state, settings.cluster_id, disk)
     voters = found.voters or set(state.voters)
     if voters - {settings.node_id}:
         raise StartError(
