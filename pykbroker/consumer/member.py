@@ -63,7 +63,10 @@ class MemberTasks:
         return self._membership.identity()
 
     def commit_failed(self, result: CommitResult) -> None:
-        """Tell a classic member what a commit has found out about it. The next heartbeat tells another member."""
+        """Pass the error of a commit to a classic member.
+
+        A member of the consumer protocol learns of it by its next heartbeat.
+        """
         if isinstance(self._membership, ClassicMembership):
             self._membership.commit_failed(result)
         self._wake()

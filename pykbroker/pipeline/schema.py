@@ -51,7 +51,7 @@ def with_times(archived: DataFrame) -> DataFrame:
 
 
 def time_of(archived: DataFrame) -> Column:
-    """Return the column `timestamp_ms` of records, of which those of before have a `timestamp` alone."""
+    """Return the column `timestamp_ms` of records. Records of an earlier version have only `timestamp`."""
     from pyspark.sql import functions as f
 
     time_ms = f.unix_millis("timestamp")

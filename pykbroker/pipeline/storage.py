@@ -84,8 +84,8 @@ class Storage(Protocol):
     def delete_leftovers(self, name: str, pattern: re.Pattern[str]) -> None:
         """Delete what ended runs have left in a directory, and the directory if it is empty then.
 
-        Only names that match the pattern as a whole are deleted. Where a lock admits one run, these are all of them,
-        and otherwise those that are a day old.
+        Only names that match the pattern as a whole are deleted. Where a lock admits one run, all of these are deleted,
+        and otherwise only those that are a day old.
         """
 
     def size(self, name: str) -> int:

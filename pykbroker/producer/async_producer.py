@@ -61,7 +61,7 @@ class AsyncDelivery:
 
 
 class AsyncColumnsDelivery:
-    """All rows of columns. Awaiting it returns a ColumnsResult, or raises RowsFailed."""
+    """The delivery of all rows of columns. Awaiting it returns a ColumnsResult, or raises RowsFailed."""
 
     def __init__(self, producer: ThreadedProducer, delivery: ColumnsDelivery) -> None:
         self._producer, self._delivery = producer, delivery

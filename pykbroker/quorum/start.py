@@ -162,7 +162,10 @@ def _check(disk: Disk, settings: ControllerSettings, state: QuorumState, found: 
 
 
 async def _formatted(disk: Disk) -> list[Record]:
-    """Return the records of `bootstrap.checkpoint`. Without the file, return those that Kafka would write to it."""
+    """Return the records of `bootstrap.checkpoint`.
+
+    Without the file, return the records that Kafka would write to it.
+    """
     if not disk.exists(BOOTSTRAP_FILE):
         return [*feature_records(NEW_CLUSTER)]
     try:

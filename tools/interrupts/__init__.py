@@ -1,4 +1,4 @@
-"""Clients of every face that get Ctrl-C on a real cluster, and the check of what they have told and done.
+"""Clients of every face that get Ctrl-C on a real cluster, and the check of what they have reported and done.
 
     python -m tools.interrupts --signals 500
     python -m tools.interrupts --processes 200

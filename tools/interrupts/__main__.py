@@ -26,7 +26,7 @@ def new_topic(servers: str, name: str) -> str:
 
 
 def run_processes(servers: str, count: int, jobs: int, kinds: list[str], faces: list[str]) -> bool:
-    """Run so many processes of each kind and face. Return whether nothing was found."""
+    """Run this number of processes of each kind and face. Return whether nothing was found."""
     results, first = [], 0
     read = new_topic(servers, "read")
     processes.fill(servers, read)

@@ -1,6 +1,7 @@
 """Ordinary programs of every face: each works until Ctrl-C, closes its client, and ends.
 
-The programs know nothing of the signals. Before the interpreter ends, each writes a report of what it has been told.
+The programs know nothing of the signals. Before the interpreter ends, each writes a report of what its client has told
+it.
 """
 
 from __future__ import annotations

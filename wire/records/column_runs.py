@@ -32,7 +32,10 @@ class ColumnRun(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The positions in a record of its parts. `fixed` has those of lengths, of the header count and of header keys."""
+    """The positions in a record of its parts.
+
+    `fixed` has the positions of lengths, of the header count and of header keys.
+    """
 
     fixed: list[int]
     stamp: range

@@ -21,7 +21,7 @@ class _Layout(NamedTuple):
 
 
 class HeaderReader:
-    """A reader of headers. It remembers those of the last record, and their layout unless a value is null."""
+    """A reader of headers. It remembers the headers of the last record, and their layout unless a value is null."""
 
     __slots__ = ("_block", "_headers", "_layout")
 

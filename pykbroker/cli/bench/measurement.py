@@ -20,7 +20,7 @@ class Latencies:
         self._counts: Counter[int] = Counter()
 
     def add(self, seconds: float, records: int) -> None:
-        """Count a latency that so many records had."""
+        """Count a latency of this number of records."""
         self._counts[round(log(max(seconds, LATENCY_S_MIN)) / LATENCY_STEP)] += records
 
     def percentile(self, percent: float) -> float | None:

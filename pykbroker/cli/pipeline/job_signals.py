@@ -88,7 +88,7 @@ class Interrupts:
             self._hook(error)
 
     def cancel(self) -> None:
-        """Repeat no interrupt any more."""
+        """Stop repeating interrupts."""
         for each in self._timers:
             each.cancel()
 

@@ -226,7 +226,7 @@ class FetchBuffer:
 
 
 def _pass_over_the_rest(completed: CompletedFetch, state: AssignedPartition) -> None:
-    """Move the position over what a response has for no user."""
+    """Move the position past the offsets of a response that have no record for the user."""
     if state.position is not None and completed.next_offset > state.position.offset:
         state.advance(completed.next_offset, completed.last_epoch)
 

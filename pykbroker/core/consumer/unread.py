@@ -57,7 +57,10 @@ class UnreadPart(msgspec.Struct, gc=False, eq=False):
 
 
 class Taken(NamedTuple):
-    """Parts for the user, and those that stay. The caller stores the latter in `parts` when it returns the former."""
+    """Parts for the user, and parts that stay unread.
+
+    The caller stores the latter in `parts` when it returns the former.
+    """
 
     parts: list[UnreadPart]
     left: list[UnreadPart]

@@ -67,7 +67,7 @@ def _limits(
 
 
 def _kind(sides: Mapping[str, Measured], archive_last: int | None, topic_first: int | None) -> str | None:
-    """Return what all offsets of a segment are, or None if they differ or if that is unknown."""
+    """Return the kind of all offsets of a segment, or None if their kinds differ or are unknown."""
     one, two = sides.get("topic"), sides.get("archive")
     if one is not None and two is not None:
         alike = all(one[name] == two[name] for name in ("records", "first_offset", "last_offset", "offsets_hash"))

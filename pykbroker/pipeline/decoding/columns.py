@@ -1,4 +1,4 @@
-"""Batches of records as typed columns, with the reasons of those that are bad."""
+"""Batches of records as typed columns, with the reason why a record is bad."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class ArchiveJob:
         return {**starts, **self._cluster.first_offsets(hidden)} if hidden else starts
 
     def _begin(self, starts: Mapping[TopicPartition, int], *, is_lost: bool = False) -> bool:
-        """Note where partitions begin that the next batch would begin elsewhere. Return whether there are some.
+        """Note the start of each partition that the next batch would begin at another offset. Return whether any is.
 
         `starts` are those of existing logs. `is_lost`: Spark takes records of the batch for lost ones.
         """

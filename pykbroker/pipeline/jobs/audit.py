@@ -153,7 +153,7 @@ def found(
     now_ms: int,
     lost: Iterable[str] = (),
 ) -> AuditFindings:
-    """Return the findings about the records of each side, with what the archive says about itself is `lost`."""
+    """Return the findings about the records of each side. `lost` are the losses that the archive itself claims."""
     from pyspark.storagelevel import StorageLevel
 
     frames = [measures.measured(each.records, each.side) for each in sides]

@@ -321,7 +321,7 @@ class ArchiveCommits:
         staging.delete_empty()
 
     def _version(self) -> Sequence[StoredFile]:
-        """Return what changes whenever a run commits, merges or folds."""
+        """Return a value that changes whenever a run commits, merges or folds."""
         return [file for directory in (COMMITS, LISTS, CHANGES) for file in self._archive.files(directory)]
 
     def _read(self) -> ArchiveState:

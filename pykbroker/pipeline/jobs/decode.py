@@ -119,7 +119,7 @@ def _dead_letters(settings: DecodeSettings) -> DeadLetters | None:
 
 
 def decoded(records: DataFrame, plan: DecodePlan) -> DataFrame:
-    """Return records with the column `fields` of what their values decode to, and `error` with why a value does not."""
+    """Return records with two more columns: `fields` with the decoded value, and `error` with why a value is bad."""
     from pyspark.sql import functions as f
 
     # Lists that are null are slow in Arrow, see `placed`.

@@ -159,7 +159,7 @@ class IcebergTable:
         return first_sums(self._spark, self.name, batch)
 
     def _known_sums(self, table: Any, batch: int, ends: Ends) -> TableSums | None:
-        """Return the sums up to a batch, or None if the table has none, or only those of more batches."""
+        """Return the sums up to a batch, or None if the table has no sums, or only sums of more batches."""
         sums = noted_sums(table)
         if sums is not None and sums.batch <= batch:
             return settled_sums(self._spark, self.name, sums, batch, ends)

@@ -68,7 +68,10 @@ def strayed(archived: DataFrame) -> list[Difference]:
 def unlike(
     claimed: Mapping[TopicPartition, ArchivedRange], found: Mapping[TopicPartition, ArchivedRange]
 ) -> dict[TopicPartition, ArchivedRange]:
-    """Return the claims about partitions whose records are others. One without a checksum tells by numbers alone."""
+    """Return the claims about partitions whose records are others.
+
+    A claim without a checksum is compared by numbers alone.
+    """
     return {key: each for key, each in sorted(claimed.items()) if key not in found or not each.is_like(found[key])}
 
 

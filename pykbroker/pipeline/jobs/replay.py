@@ -125,7 +125,10 @@ def _replayed(
 
 
 def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[TopicPartition, ArchivedRange]:
-    """Return what there is between the bounds. Raise PipelineError if the archive lacks what it claims to have."""
+    """Return the range of each partition that lies between the bounds.
+
+    Raise PipelineError if the archive lacks what it claims to have.
+    """
     claimed, records = archived.claims.ranges, archived.records
     if not claimed:
         return ranges_by_partition(between(records, parse_bound(settings.start), parse_bound(settings.end)))

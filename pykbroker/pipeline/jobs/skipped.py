@@ -26,7 +26,7 @@ class SkippedRange(msgspec.Struct, frozen=True, order=True):
         return max(0, min(self.end, end) - max(self.first, first))
 
     def sentence(self) -> str:
-        """Return what has happened to these offsets."""
+        """Return a sentence about what has happened to these offsets."""
         place = f"{self.topic}-{self.partition}: the topic had deleted"
         if self.end - self.first == 1:
             return f"{place} the offset {self.first} before it was archived"

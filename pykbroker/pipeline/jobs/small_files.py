@@ -41,8 +41,8 @@ def merge_small_files(
 ) -> int:
     """Merge the small files of each day of a topic that has several. Return the number of days.
 
-    Only files that the commits name are merged, and those of earlier versions. `columns` are those of the files in
-    Spark's DDL. Without them, those of all files are read.
+    Only files that the commits name, and files of earlier versions, are merged. `columns` are the columns of the files
+    in Spark's DDL. Without it, the columns of all files are read.
 
     Readers of the bare directory see the old files or the new ones. A file system without an exchange of directories
     keeps its small files, and so does a day with a damaged file; a line says so.

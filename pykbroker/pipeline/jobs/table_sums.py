@@ -32,7 +32,7 @@ Numbers = tuple[int, int, int, int | None]
 
 
 class TableSums(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The sums up to a batch. `before` has those up to the batch `unproven`, which are without checksums."""
+    """The sums up to a batch. `before` has the sums up to the batch `unproven`, which have no checksums."""
 
     batch: int = NONE
     unproven: int = NONE
@@ -71,7 +71,7 @@ def noted_sums(table: Any) -> TableSums | None:
 
 
 def first_sums(spark: SparkSession, name: str, batch: int) -> TableSums:
-    """Return sums for a table that has none, or those of more batches than it has: numbers of records alone."""
+    """Return sums of the numbers of records alone, for a table without sums, or with sums of more batches than it has."""
     return _sums(batch, batch, read_ranges(spark.table(name), has_checksum=False))
 
 

@@ -152,9 +152,9 @@ def _verified_alone(session: PipelineSession, settings: VerifySettings, found: A
 def _own_losses(
     archived: DataFrame, claims: ArchiveClaims, held: HeldRecords, keys: Collection[TopicPartition]
 ) -> list[str]:
-    """Return what partitions have other than their commits say. `held` has their checksums.
+    """Return the differences between partitions and their commits. `held` has their checksums.
 
-    Of a partition with batches of an earlier version, those with checksums are compared by themselves, too.
+    If a partition has batches of an earlier version, its batches with checksums are also compared by themselves.
     """
     claimed = {key: each for key, each in claims.ranges.items() if key in keys}
     found = {key: each for key, each in held.ranges.items() if key in keys}
@@ -277,7 +277,7 @@ def _against_topics(
 def _unproven_by_topic(
     archived: DataFrame, claims: ArchiveClaims, ends: LogEnds, compacted: Collection[str]
 ) -> list[str]:
-    """Return what partitions of which the topic may lack records have other than their commits say."""
+    """Return the differences from the commits in partitions of which the topic may lack records."""
     keys = {
         key: (0, each.last + 1)
         for key, each in claims.proven.items()

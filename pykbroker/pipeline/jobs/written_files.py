@@ -35,8 +35,8 @@ def written_files(
     """Return the content of files by their paths below the archive or below a staging directory.
 
     `paths` are files or directories for Spark. `sizes` has the sizes in bytes by the same names as the result, which
-    are like topic=orders/date=2026-11-24/part-0.parquet. `columns` are those of the files in Spark's DDL. Without them
-    the records have no checksum.
+    are like topic=orders/date=2026-11-24/part-0.parquet. `columns` are the columns of the files in Spark's DDL. Without
+    it, the records have no checksum.
     """
     names = {size: name for name, size in sizes.items()}
     by_size = len(names) == len(sizes)  # a group by a number takes a third less time than one by a path

@@ -65,7 +65,10 @@ class AbsenceCount:
 async def unless_deleted(
     shell: ConsumerShell, call: Callable[[], Awaitable[T]], partitions: Collection[TopicPartition]
 ) -> T | frozenset[TopicPartition]:
-    """Return the result of a call about partitions, or those that are deleted while it waits. Raise its error."""
+    """Return the result of a call about partitions, or the partitions that are deleted while it waits.
+
+    Raise its error.
+    """
     results: list[T | frozenset[TopicPartition]] = []
     errors: list[Exception] = []
     async with trio.open_nursery() as nursery:
@@ -92,7 +95,7 @@ async def unless_deleted(
 async def of_existing(
     shell: ConsumerShell, call: Callable[[Any], Awaitable[Mapping[TopicPartition, T]]], partitions: Any
 ) -> tuple[dict[TopicPartition, T], frozenset[TopicPartition]]:
-    """Return what a call finds for partitions, without those that are deleted meanwhile, and these.
+    """Return what a call finds for the partitions that exist, and the partitions that are deleted meanwhile.
 
     `partitions` is a collection, or a mapping of partitions to more arguments. Raise the error of the call.
     """

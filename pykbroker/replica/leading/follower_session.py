@@ -101,7 +101,7 @@ class FollowerSession:
             self.drop(partition)
 
     def lose(self, partition: Partition) -> None:
-        """Note that this broker no longer has a partition, which the next response tells the follower."""
+        """Note that this broker no longer has a partition. The next response reports that to the follower."""
         wanted = self.drop(partition)
         if wanted is not None:
             self.unlocated[wanted.key] = wanted

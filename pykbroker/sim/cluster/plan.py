@@ -37,7 +37,7 @@ class SwarmPlan:
 
     If `fsync` is true, `pykbroker.flush.before.ack` is set and power failures occur. If `distant` is true, brokers are
     farther from each other than from clients, so that a client is ahead of the requests between brokers. The seed
-    decides what is None. It leaves brokers near each other unless they have transactions.
+    decides each field that is None. It leaves brokers near each other unless they have transactions.
     """
 
     brokers: int = 3

@@ -44,7 +44,7 @@ async def answer_fetch(node: ServingNode, header: RequestHeader, request: FetchR
 async def _fetch(
     node: ServingNode, request: FetchRequest, partitions: list[SessionPartition]
 ) -> list[FetchedPartition]:
-    """Read the partitions until the response is large enough, or a partition has something else to tell."""
+    """Read the partitions until the response is large enough, or a partition has something else to report."""
     with trio.move_on_after(request.max_wait_ms / 1000):
         while True:
             found = [(each, _read(node, each, request)) for each in partitions]

@@ -115,7 +115,7 @@ class TransactionWriter:
     async def _abort(self, connection: SimConnection) -> None:
         """Abort the transaction in the current epoch, while older requests may still be in flight.
 
-        Raise Again if this fails.
+        Raise Again if the abort fails.
         """
         await self.producer.end(False, connection)
         self._give_up(fenced=False)

@@ -31,7 +31,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def encode_header(count: int) -> bytes:
-    """Return the first two lines of a checkpoint with so many entries."""
+    """Return the first two lines of a checkpoint with this number of entries."""
     return b"%d\n%d\n" % (VERSION, count)
 
 

@@ -12,7 +12,7 @@ ROOM_BYTES_MIN = 1 << 20
 def require_room(disk: Disk) -> None:
     """Raise OSError if the disk does not take another ROOM_BYTES_MIN.
 
-    The free space that the kernel reports would not tell: a quota may be exhausted. The call blocks while the disk is
+    The free space that the kernel reports does not suffice: a quota may be exhausted. The call blocks while the disk is
     slow, so it runs off the event loop.
     """
     file = disk.open(NAME, create=True)

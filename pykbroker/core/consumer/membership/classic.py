@@ -353,7 +353,7 @@ class ClassicMembership:
     # ---- leaving
 
     def _leave(self, mode: LeaveMode, reason: str, unheard: Collection[TopicPartition]) -> MemberSteps:
-        """Give away all partitions, and leave. The listener has not heard of those that are `unheard`."""
+        """Give away all partitions, and leave. The listener has not heard of the partitions in `unheard`."""
         subscription = self._subscription
         owned = [each for each in subscription.partitions if subscription.is_from_group and each not in unheard]
         if owned:

@@ -50,7 +50,7 @@ TopicNameOf = Callable[[bytes], str | None]
 
 
 class MembershipState(Enum):
-    """The states of a member. It sends heartbeats in those from JOINING to LEAVING."""
+    """The states of a member. A member sends heartbeats in the states from JOINING to LEAVING."""
 
     UNSUBSCRIBED = "unsubscribed"
     JOINING = "joining"

@@ -104,7 +104,7 @@ class TransactionStatus:
             self.failed(error)
 
     def fenced(self) -> None:
-        """Allow nothing any more, since another producer has taken over the transactional id."""
+        """Refuse all further calls, since another producer has taken over the transactional id."""
         self.fatal(
             fatal_error(
                 ErrorCode.PRODUCER_FENCED,
