@@ -63,7 +63,7 @@ class RootCheckpoints:
         return self.left[RECOVERY_POINTS].get(key, UNLISTED if self._lists_all else 0)
 
     def may_have_had_records(self, key: TopicPartition, *, clean: bool) -> bool:
-        """Whether a partition may have had records, of which its missing directory has none.
+        """Whether a partition whose directory is missing may have had records.
 
         After a clean shutdown, the recovery points are the log end offsets. After a crash, every partition that is
         listed with a high watermark may have had records.
