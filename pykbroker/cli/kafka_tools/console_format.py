@@ -85,7 +85,7 @@ class ConsoleFormat(NamedTuple):
 
 
 def known(class_name: str) -> ContentText | None:
-    """Return a deserializer, or None if it would print the bytes as they are. InvalidCommandLine: it is unknown."""
+    """Return a deserializer, or None for an empty name. InvalidCommandLine: it is unknown."""
     name = class_name.removeprefix(PACKAGE)
     if name and name not in DESERIALIZERS:
         raise InvalidCommandLine(

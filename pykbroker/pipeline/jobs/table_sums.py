@@ -71,7 +71,7 @@ def noted_sums(table: Any) -> TableSums | None:
 
 
 def first_sums(spark: SparkSession, name: str, batch: int) -> TableSums:
-    """Return sums of the numbers of records alone, for a table with no sums, or with sums of more batches than it has."""
+    """Return sums of the numbers of records alone, for a table without sums, or with those of too many batches."""
     return _sums(batch, batch, read_ranges(spark.table(name), has_checksum=False))
 
 
