@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from pykbroker.broker.address import BoundListeners
 from pykbroker.broker.client_listeners import ClientListeners
+from pykbroker.broker.secured_listeners import SecuredListeners
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
@@ -24,6 +26,8 @@ class Binding:
         self.made: list[BoundHere] = []
         self.meanwhile: list[Any] = []
 
+    ticks_ns = staticmethod(lambda: 0)
+
     def bind(self, host: str, port: int, options: Any) -> BoundHere:
         self.made.append(BoundHere(host, port))
         return self.made[-1]
@@ -40,7 +44,8 @@ class Rig:
         self.config, self.net = BrokerConfig.from_mapping(KNOWN), Binding()
         settings = Settings(self.config, ("/nowhere",), (OWN,))
         net: Any = self.net
-        self.listeners = ClientListeners(net, self.net.off_loop, settings, {OWN.name: BoundHere("127.0.0.1", 1)})
+        bound = BoundListeners({OWN.name: BoundHere("127.0.0.1", 1)}, {}, SecuredListeners(settings, net))
+        self.listeners = ClientListeners(net, self.net.off_loop, settings, bound)
 
     async def follow(self, listeners: str) -> None:
         await self.listeners.follow(self.config.with_dynamic({}, {"listeners": listeners}))
