@@ -17,9 +17,10 @@ from pykbroker.server.failure import failure
 from pykbroker.server.frames import FrameReader
 from pykbroker.server.handler import NO_RESPONSE, CloseConnection, Later, RequestContext
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES, TRUST, TRUST_TIGHT, LargeFrame
+from pykbroker.server.login.refusal import LoginRefused
 from pykbroker.server.replies import ReplyQueue
 from pykbroker.server.request_header import decode_client_id, skip_header_tags
-from pykbroker.server.shared import Shared
+from pykbroker.server.shared import Routes, Shared
 from pykbroker.server.slot import Slot
 from pykbroker.server.strangers import NotKafka
 from pykbroker.server.work import first_share, read_on, response_of
@@ -80,7 +81,7 @@ class Connection:
 
         At first, both are the time of the connection.
         """
-        self._table = shared.table
+        self._table: Routes = shared.table
         self._frames = FrameReader(shared.request_bytes_max, shared.pool)
         self.replies = ReplyQueue(session.opened_at)
         self.out, self.room = self.replies.out, self._frames.room
@@ -109,6 +110,23 @@ class Connection:
     def incomplete_bytes(self) -> int:
         """Return the number of received bytes of incomplete frames."""
         return self._frames.incomplete_bytes
+
+    # ---- the log-in
+
+    def change_table(self, table: Routes, shared: Shared) -> None:
+        """Look further requests up in `table`, and keep to the memory budget of `shared`."""
+        self._table = table
+        if shared is not self._shared:
+            self._shared.budget.leave(self)
+            self._shared.budget.charge(self, 0)
+            self._shared = shared
+            self._weigh()
+
+    def change_frames(self, frames: FrameReader) -> None:
+        """Split further bytes by another reader. No large frame may be incomplete."""
+        frames.rest = self._frames.take()
+        self._frames.bytes_max = frames.bytes_max  # the turn that goes on has the earlier reader
+        self._frames = frames
 
     # ---- calls of the pump
 
@@ -167,6 +185,7 @@ class Connection:
         self.replies.clear()
         self.received(b"")
         self.ended = True
+        self._table = self._shared.table  # a table of this connection alone refers to it
         self._shared.on_closed(self)
 
     def end(self, ending: ConnectionEnding) -> None:
@@ -343,6 +362,9 @@ class Connection:
         """Write the reply, unless the connection has ended."""
         try:
             if isinstance(outcome, CloseConnection | DecodeError):
+                if isinstance(outcome, CloseConnection) and outcome.answer is not None and not self.ended:
+                    self.replies.answer(slot, outcome.answer, self.moved_at)
+                    self._pump.flush()
                 raise outcome
             if not self.ended:
                 if isinstance(outcome, Exception):
@@ -417,11 +439,11 @@ class Connection:
             return
         self.ended = True
         if isinstance(error, DecodeError | CloseConnection):
-            self.ending = (
-                ConnectionEnding.BAD_REQUEST if isinstance(error, DecodeError) else ConnectionEnding.REFUSED_REQUEST
-            )
+            self.ending = ConnectionEnding.BAD_REQUEST if isinstance(error, DecodeError) else error.ending
             if isinstance(error, NotKafka):
                 self._shared.strangers.report(self.session.client_host, self.session, error)
+            elif isinstance(error, LoginRefused):
+                self._shared.strangers.report(self.session.client_host, self.session, error, error.detail)
             else:
                 logger.warning("closing the connection of %s: %s", self.session, error)
         else:

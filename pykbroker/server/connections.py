@@ -13,6 +13,8 @@ from pykbroker.server.connection import Connection
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.idle import Watchman
 from pykbroker.server.limits import UNLIMITED, Limits
+from pykbroker.server.login.logins import Logins
+from pykbroker.server.login.table import SaslListener
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.quotas import ConnectionQuotas
 from pykbroker.server.shared import Shared, Tasks
@@ -51,6 +53,7 @@ class Connections:
         self.ticks = turns.ticks
         strangers = Strangers(turns.ticks)
         self._shared = Shared(table, tasks, turns, strangers, self._budget, limits.request_bytes_max, self._forget)
+        self.logins = Logins(self._shared)
         self._quotas = ConnectionQuotas(limits, self.ticks)
         self._open: dict[Connection, None] = {}  # in the order of their opening, so that a simulation can repeat it
         self._closed: Counter[ConnectionEnding] = Counter()
@@ -64,7 +67,8 @@ class Connections:
 
     async def run(self) -> None:
         """Close idle and slow connections until cancelled."""
-        await Watchman(self._open, self._budget, self._limits.idle_ms_max, self.ticks).run()
+        watchman = Watchman(self._open, self._budget, self._limits.idle_ms_max, self.ticks, self.logins.end_overdue)
+        await watchman.run()
 
     def limit(self, limits: Limits) -> None:
         """Apply new limits on connections. All other limits keep the values that they had at the start."""
@@ -74,13 +78,18 @@ class Connections:
         """Whether another client may be accepted on this listener now."""
         return len(self._open) < self._connections_max() and self._quotas.has_room(listener)
 
-    def open(self, session: Session, pump: Pump) -> Connection | None:
-        """Return a connection whose bytes `pump` moves, or None if the client's address has too many connections."""
+    def open(self, session: Session, pump: Pump, sasl: SaslListener | None = None) -> Connection | None:
+        """Return a connection whose bytes `pump` moves, or None if the client's address has too many connections.
+
+        With `sasl`, the client must log in before its first request.
+        """
         if not self._quotas.admit(session):
             self._refused += 1
             self._too_many_of_host.warn("refusing %s: its address has max.connections.per.ip connections", session)
             return None
         connection = Connection(session, pump, self._shared)
+        if sasl is not None:
+            self.logins.begin(connection, sasl)
         self._open[connection] = None
         self._accepted += 1
         return connection
@@ -122,4 +131,5 @@ class Connections:
         self._open.pop(connection, None)
         self._closed[connection.ending] += 1
         self._quotas.release(connection.session)
+        self.logins.forget(connection.session)
         self._on_closed(connection.session)

@@ -23,10 +23,10 @@ unpack_size = Struct(">i").unpack_from
 class FrameReader:
     """A frame reader. `bytes_max` is the maximum size of a frame without its size field."""
 
-    __slots__ = ("_bytes_max", "_pool", "large", "rest", "room")
+    __slots__ = ("_pool", "bytes_max", "large", "rest", "room")
 
     def __init__(self, bytes_max: int, pool: FramePool) -> None:
-        self._bytes_max, self._pool = bytes_max, pool
+        self.bytes_max, self._pool = bytes_max, pool
         self.rest = b""
         self.large: LargeFrame | None = None
         self.room: memoryview | None = None
@@ -51,7 +51,7 @@ class FrameReader:
         if len(self.rest) <= LARGE_FRAME_BYTES:
             return False
         size: int = unpack_size(self.rest)[0]
-        return len(self.rest) - SIZE_BYTES < size <= self._bytes_max
+        return len(self.rest) - SIZE_BYTES < size <= self.bytes_max
 
     def take(self, data: bytes = b"") -> bytes:
         """Return the bytes in `rest` followed by `data`, and empty `rest`."""
@@ -68,10 +68,10 @@ class FrameReader:
         if have - pos < SIZE_BYTES:
             return 0
         (size,) = unpack_size(data, pos)
-        if not FRAME_BYTES_MIN <= size <= self._bytes_max:
+        if not FRAME_BYTES_MIN <= size <= self.bytes_max:
             if other := other_protocol(data[pos : pos + SIZE_BYTES]):
                 raise NotKafka(other)
-            raise DecodeError(f"a request of {size} bytes, allowed are {FRAME_BYTES_MIN} to {self._bytes_max}")
+            raise DecodeError(f"a request of {size} bytes, allowed are {FRAME_BYTES_MIN} to {self.bytes_max}")
         end: int = pos + SIZE_BYTES + size
         return end if end <= have else 0
 

@@ -11,6 +11,7 @@ import msgspec
 from pykbroker.core.security.rights import RIGHTS, Decisions
 from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
+from pykbroker.server.ending import ConnectionEnding
 from wire.api import APIS, VERSIONS, ApiKey
 from wire.declare import Response
 
@@ -88,7 +89,19 @@ class RequestContext(msgspec.Struct, gc=False):
 
 
 class CloseConnection(Exception):
-    """An exception that a handler raises to close the connection without a response. Its text is logged."""
+    """An exception that a handler raises to close the connection. Its text is logged.
+
+    The connection ends without a response, or after the response `answer`, which only the work of a `Later` may set.
+    """
+
+    def __init__(
+        self,
+        reason: str = "",
+        answer: Response | None = None,
+        ending: ConnectionEnding = ConnectionEnding.REFUSED_REQUEST,
+    ) -> None:
+        super().__init__(reason)
+        self.answer, self.ending = answer, ending
 
 
 class Handler:

@@ -89,11 +89,20 @@ class Progress:
 
 
 class Watchman:
-    """The task that closes idle and slow connections. A negative `idle_ms_max` means no limit on idle time."""
+    """The task that closes idle and slow connections. A negative `idle_ms_max` means no limit on idle time.
+
+    `end_overdue` closes the connections of clients that have not logged in in time.
+    """
 
     def __init__(
-        self, connections: Collection[Connection], budget: Budget, idle_ms_max: int, ticks: Callable[[], int]
+        self,
+        connections: Collection[Connection],
+        budget: Budget,
+        idle_ms_max: int,
+        ticks: Callable[[], int],
+        end_overdue: Callable[[int], None] = lambda now: None,
     ) -> None:
+        self._end_overdue = end_overdue
         self._connections, self._budget, self._ticks = connections, budget, ticks
         self._idle_ns_max = idle_ms_max * 1_000_000
         self._idle_due = ticks()
@@ -106,6 +115,7 @@ class Watchman:
         while True:
             await trio.sleep(LOOK_S)
             self._close_slow(self._ticks())
+            self._end_overdue(self._ticks())
             if self._idle_ns_max >= 0 and self._ticks() >= self._idle_due:
                 await self._close_idle()
 

@@ -7,6 +7,7 @@ import logging
 from pykbroker.core.security.session import Authorizer, Session
 from pykbroker.server.connection import Connection
 from pykbroker.server.connections import Connections
+from pykbroker.server.login.table import SaslListener
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 
@@ -14,10 +15,19 @@ logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """The acceptor of the listener `name`, whose clients `authorizer` decides about. It matches `world.net.Accept`."""
+    """The acceptor of the listener `name`, whose clients `authorizer` decides about. It matches `world.net.Accept`.
 
-    def __init__(self, name: str, connections: Connections, authorizer: Authorizer | None = None) -> None:
-        self._name, self._connections, self._authorizer = name, connections, authorizer
+    With `sasl`, clients must log in before their first request.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connections: Connections,
+        authorizer: Authorizer | None = None,
+        sasl: SaslListener | None = None,
+    ) -> None:
+        self._name, self._connections, self._authorizer, self._sasl = name, connections, authorizer, sasl
         self._too_many = RateLimitedWarning(logger, connections.ticks)
 
     def has_room(self) -> bool:
@@ -50,4 +60,4 @@ class Listener:
             opened_at=opened_at,
             authorizer=self._authorizer,
         )
-        return self._connections.open(session, pump)
+        return self._connections.open(session, pump, self._sasl)

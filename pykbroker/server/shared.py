@@ -10,7 +10,7 @@ import msgspec
 from pykbroker.server.budget import Budget
 from pykbroker.server.frame_pool import FramePool
 from pykbroker.server.strangers import Strangers
-from pykbroker.server.table import ApiTable
+from pykbroker.server.table import ApiTable, Route
 from pykbroker.world.turns import Turns
 
 
@@ -19,6 +19,13 @@ class Tasks(Protocol):
 
     def start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start a task, as in trio."""
+
+
+class Routes(Protocol):
+    """A table of APIs, in which a connection looks up each request: that of a listener, or of a log-in."""
+
+    def __getitem__(self, key_version: int, /) -> Route:
+        """Return the route of `API key << 16 | version`. Raise DecodeError or CloseConnection to end the connection."""
 
 
 class Shared(msgspec.Struct):

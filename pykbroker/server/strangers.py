@@ -15,7 +15,10 @@ HOSTS_MAX = 1000
 OTHERS = ""
 TLS_HANDSHAKE, TLS_MAJOR_VERSION = 0x16, 3
 HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
-TLS = "this is a TLS handshake, and the listener is plaintext: set security.protocol=PLAINTEXT in the client"
+TLS = (
+    "this is a TLS handshake, and the listener has no TLS: set security.protocol=PLAINTEXT in the client, or"
+    " SASL_PLAINTEXT if the listener has SASL"
+)
 HTTP = "this is an HTTP request, and the listener speaks Kafka's protocol: metrics are at the address of --console"
 SASL = "the client asks for SASL, and the listener has none: set security.protocol=PLAINTEXT in the client"
 
@@ -41,12 +44,15 @@ class Strangers:
         self._ticks = ticks
         self._warnings: dict[tuple[str, str], RateLimitedWarning] = {}
 
-    def report(self, host: str, peer: object, reason: object) -> None:
-        """Log which protocol the peer speaks and which setting to change."""
+    def report(self, host: str, peer: object, reason: object, detail: str = "") -> None:
+        """Log which protocol the peer speaks and which setting to change.
+
+        `reason` is one of a few texts, and `detail` is any text.
+        """
         key = host, str(reason)
         if key not in self._warnings and len(self._warnings) >= HOSTS_MAX:
             key = OTHERS, str(reason)
         warning = self._warnings.get(key)
         if warning is None:
             warning = self._warnings[key] = RateLimitedWarning(logger, self._ticks)
-        warning.warn("%s is no client of this listener: %s", peer, reason)
+        warning.warn("%s is no client of this listener: %s%s", peer, reason, detail)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from base64 import b64decode, b64encode
 
 import pytest
@@ -20,6 +18,7 @@ from pykbroker.core.security.sasl.scram import (
     scram_credential,
     unknown_credential,
 )
+from tests.unit.core.security.sasl.scram_client import final
 
 SHA_1 = ScramHash("SCRAM-SHA-1", "sha1", 0, 20)
 SALT = b"1hghwe1uwuqwjk3mhj14ur8nn8"
@@ -33,18 +32,6 @@ def begin(
     """Return the exchange of a broker with the users `bob` and `b,o=b`."""
     users = dict.fromkeys(("bob", "b,o=b"), credential or CREDENTIALS[of])
     return Scram(of, users.get, lambda: secret).begin("server")
-
-
-def final(of: ScramHash, bare: str, first: bytes, password: str = "secret", without_proof: str = "") -> bytes:
-    """Return a client's final message."""
-    fields = dict(part.split("=", 1) for part in first.decode().split(","))
-    salted = hashlib.pbkdf2_hmac(of.hash, password.encode(), b64decode(fields["s"]), int(fields["i"]))
-    client_key = hmac.digest(salted, b"Client Key", of.hash)
-    without_proof = without_proof or f"c=biws,r={fields['r']}"
-    signed = f"{bare},{first.decode()},{without_proof}".encode()
-    signature = hmac.digest(hashlib.new(of.hash, client_key).digest(), signed, of.hash)
-    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-    return f"{without_proof},p=".encode() + b64encode(proof)
 
 
 @pytest.mark.parametrize(

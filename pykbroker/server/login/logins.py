@@ -1,0 +1,105 @@
+"""The connections whose clients have not logged in: their time, their memory, and their counts.
+
+1. A client that has not logged in after `LOGIN_S_MAX` loses its connection.
+2. All of them together hold at most a share of the memory budget. If they hold more, those that hold memory the
+   longest lose their connections: a client that means to log in needs the memory for a moment.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+import msgspec
+
+from pykbroker.core.security.session import ConnectionKey, Session
+from pykbroker.server.budget import Budget, Holder
+from pykbroker.server.ending import ConnectionEnding
+from pykbroker.server.limits import UNLIMITED
+from pykbroker.server.login.routes import LoginAuthenticate, TokenRoute, login_routes
+from pykbroker.server.login.table import SaslClient, SaslListener, SaslTable
+from pykbroker.server.shared import Shared
+from pykbroker.server.table import ApiTable
+
+LOGIN_S_MAX = 10
+"""The seconds from the opening of a connection to the end of the client's log-in."""
+LOGIN_SHARE = 8
+"""The divisor of the memory budget for requests and responses that gives that of clients that have not logged in."""
+SECOND_NS = 1_000_000_000
+
+
+class LoginClient(SaslClient, Holder, Protocol):
+    """A connection whose client has not logged in."""
+
+
+class LoginBudget(Budget):
+    """The memory budget of clients that have not logged in."""
+
+    def charge(self, holder: Holder, size: int) -> None:
+        """Set the number of bytes that `holder` is charged, and end the oldest holders while the budget is exceeded."""
+        super().charge(holder, size)
+        while self.bytes > self.bytes_max:
+            oldest = next(iter(self.holders))
+            super().charge(oldest, 0)
+            oldest.end(ConnectionEnding.CROWDED_OUT)
+
+
+class Logins:
+    """The connections of some listeners that have a `SaslTable`. `shared` is for clients that have logged in."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._before = msgspec.structs.replace(
+            shared, budget=LoginBudget(shared.budget.bytes_max // LOGIN_SHARE, UNLIMITED)
+        )
+        self._tables: dict[ConnectionKey, SaslTable] = {}
+        self._waiting: dict[ConnectionKey, LoginClient] = {}  # in the order of their opening
+        self.successes = self.failures = 0
+        """The numbers of log-ins that were successful, and that failed."""
+
+    def __len__(self) -> int:
+        """Return the number of clients that have not logged in."""
+        return len(self._waiting)
+
+    @cached_property
+    def routes(self) -> ApiTable:
+        """Return the table of the three APIs of a log-in."""
+        return login_routes(self._shared.table, self._table_of)
+
+    @cached_property
+    def token_route(self) -> TokenRoute:
+        """Return the route of a token without a request header."""
+        return TokenRoute(LoginAuthenticate(self._table_of))
+
+    def begin(self, client: LoginClient, listener: SaslListener) -> None:
+        """Let the client of a new connection log in before its first request."""
+        key = client.session.connection
+        self._waiting[key] = client
+        table = self._tables[key] = SaslTable(client, self, listener, self._shared)
+        client.change_table(table, self._before)
+
+    def end_overdue(self, now: int) -> None:
+        """End the connections whose clients have not logged in in time."""
+        for client in list(self._waiting.values()):
+            if now - client.session.opened_at < LOGIN_S_MAX * SECOND_NS:
+                break
+            client.end(ConnectionEnding.SLOW_LOGIN)
+
+    def logged_in(self, client: SaslClient, *, keeps_table: bool) -> None:
+        """Note that a client has logged in. It keeps its table if the session has a lifetime."""
+        self.successes += 1
+        key = client.session.connection
+        self._waiting.pop(key, None)
+        if not keeps_table:
+            del self._tables[key]
+
+    def failed(self) -> None:
+        self.failures += 1
+
+    def forget(self, session: Session) -> None:
+        """Note that a connection has closed."""
+        self._waiting.pop(session.connection, None)
+        self._tables.pop(session.connection, None)
+
+    def _table_of(self, session: Session) -> SaslTable:
+        return self._tables[session.connection]
