@@ -185,7 +185,8 @@ class Broker:
         nursery.start_soon(connections.run)
         nursery.start_soon(links.run)
         for listener in parts.settings.controller_listeners:
-            accepting = Listener(listener.name, connections, parts.acl_authorizer)
+            sasl = parts.logins.of(listener, parts.settings.config.texts)
+            accepting = Listener(listener.name, connections, parts.acl_authorizer, sasl)
             listen(parts.controller_bound[listener.name], accepting, parts.secured.of(listener.name))
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
@@ -216,8 +217,10 @@ class Broker:
             raise refusal
 
     def _acceptor(self, listener: ListenerSettings, connections: Connections) -> Listener:
-        """Return the acceptor of a listener for clients."""
-        return Listener(listener.name, connections, self._parts.authorizer_of(listener.name))
+        """Return the acceptor of a listener for clients. Raise StartError if its log-in is configured wrongly."""
+        parts = self._parts
+        sasl = parts.logins.of(listener, parts.current_config().texts)
+        return Listener(listener.name, connections, parts.authorizer_of(listener.name), sasl)
 
     def _connections_of_brokers(self, table: ApiTable, clients: trio.Nursery, limits: Limits) -> dict[str, Connections]:
         """Return the connections of the listener for brokers, if it is bound apart from those for clients.

@@ -17,6 +17,7 @@ from pykbroker.broker.directory_states import DirectoryStates
 from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
 from pykbroker.broker.leader_links import BrokerLeaderLinks
 from pykbroker.broker.log_ends import LOG_ENDS_S_MAX
+from pykbroker.broker.logins import ListenerLogins
 from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
 from pykbroker.broker.secured_listeners import SecuredListeners
 from pykbroker.client.link_settings import LinkSettings
@@ -39,6 +40,7 @@ from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import DenyClusterAction
+from pykbroker.core.security.sasl.settings import sasl_listeners
 from pykbroker.core.security.session import Authorizer
 from pykbroker.core.settings import Settings
 from pykbroker.core.topic_partition import TopicPartition
@@ -85,6 +87,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     world: World
     listeners: ClientListeners
+    logins: ListenerLogins
     controller_bound: Mapping[str, Bound]
     hosts: HostNames
     identity: BrokerIdentity
@@ -182,9 +185,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     places.is_cordoned = states.is_cordoned
     replicas = new_replicas(config, places, configs, descriptors, links)
     keeper = IsrKeeper(replicas.broker)
-    heartbeat_s = config.broker_heartbeat_interval_ms / 1000
-    registration_s_max = config.initial_broker_registration_timeout_ms / 1000
-    lifecycle = Lifecycle(controller, images, identity, quorum.incarnation_id, heartbeat_s, states, registration_s_max)
+    lifecycle = new_lifecycle(config, quorum, identity, states)
     broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
     ongoing = OngoingWork()
     producer_ids = ProducerIds(controller, identity.node_id, broker_epoch, ongoing)
@@ -193,6 +194,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         settings=settings,
         world=world,
         listeners=ClientListeners(world.net, world.off_loop, settings, bound),
+        logins=ListenerLogins(image, identity.cluster_id, world.rng.getrandbits),
         controller_bound=bound.controllers,
         hosts=hosts,
         identity=identity,
@@ -236,6 +238,7 @@ async def open_node(
 
     The returned world has only the disks that could be opened.
     """
+    sasl_listeners(settings.config.texts, [*settings.listeners, *settings.controller_listeners])
     directories: list[LogDirectory] = []
     try:
         world = await open_directories(world, directories, descriptors)
@@ -268,6 +271,16 @@ def acl_authorizer(config: BrokerConfig, quorum: NodeQuorum) -> AclAuthorizer | 
     if quorum.local is not None:
         authorizer.update(quorum.local.images.committed.acls.by_id)
     return authorizer
+
+
+def new_lifecycle(
+    config: BrokerConfig, quorum: NodeQuorum, identity: BrokerIdentity, states: DirectoryStates
+) -> Lifecycle:
+    """Return the registration of this broker with the controller, and its heartbeats."""
+    heartbeat_s = config.broker_heartbeat_interval_ms / 1000
+    registration_s_max = config.initial_broker_registration_timeout_ms / 1000
+    controller, images = quorum.controller, quorum.member.images
+    return Lifecycle(controller, images, identity, quorum.incarnation_id, heartbeat_s, states, registration_s_max)
 
 
 def leader_links(config: BrokerConfig, world: World, endpoints: InterBrokerEndpoints) -> BrokerLeaderLinks:

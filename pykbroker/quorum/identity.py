@@ -16,6 +16,7 @@ from pykbroker.core.ids import Randomness, id_text, is_directory, new_id
 from pykbroker.core.metadata.bootstrap import feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.core.metadata.image import Endpoint
+from pykbroker.core.metadata.record import Record
 from pykbroker.core.raft.fetch_position import BOOTSTRAP_SNAPSHOT
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
@@ -73,11 +74,13 @@ async def prepare(
     voter: Voter | None = None,
     *,
     is_controller: bool = True,
+    first_records: Sequence[Record] = (),
 ) -> BrokerIdentity:
     """Return the identity that the log directories agree on, and format empty ones.
 
     The first directory has the metadata log. With `voter`, a new cluster records its voters in that log (kraft.version
-    1). A node that is no controller can fetch the metadata again if it is missing.
+    1). A node that is no controller can fetch the metadata again if it is missing. A new cluster begins with
+    `first_records`.
     """
     found = [await _read(disk) for disk in disks]
     cluster_id = _agree(disks, found, node_id, cluster_id) or id_text(new_id(randomness))
@@ -94,7 +97,7 @@ async def prepare(
                 )
             properties = MetaProperties(cluster_id, node_id, new_id(randomness))
             if place == 0 and is_controller:
-                await _format_metadata(disk, properties, now_ms, voter)
+                await _format_metadata(disk, properties, now_ms, voter, first_records)
             await replace_durably(disk, META_PROPERTIES, properties.encode(now_ms))
         directory_ids.append(properties.directory_id)
     return BrokerIdentity(cluster_id, node_id, tuple(directory_ids))
@@ -178,8 +181,11 @@ def _holds_metadata(disk: Disk) -> bool:
     return any(disk.size(f"{METADATA_DIRECTORY}/{name}") for name in kept)
 
 
-async def _format_metadata(disk: Disk, properties: MetaProperties, now_ms: int, voter: Voter | None) -> None:
-    await replace_durably(disk, BOOTSTRAP_FILE, bootstrap_content(feature_records(NEW_CLUSTER), now_ms))
+async def _format_metadata(
+    disk: Disk, properties: MetaProperties, now_ms: int, voter: Voter | None, first_records: Sequence[Record]
+) -> None:
+    records = [*feature_records(NEW_CLUSTER), *first_records]
+    await replace_durably(disk, BOOTSTRAP_FILE, bootstrap_content(records, now_ms))
     if voter is not None:
         if not disk.exists(METADATA_DIRECTORY):
             disk.make_directory(METADATA_DIRECTORY)

@@ -123,7 +123,11 @@ class Connections:
             connections_refused=self._refused,
             connections_closed=MappingProxyType(dict(self._closed)),
             accept_waits=self.accept_waits,
-            held_bytes=self._budget.bytes,
+            logins=self.logins.successes,
+            logins_failed=self.logins.failures,
+            logins_again=self.logins.successes_again,
+            logins_again_failed=self.logins.failures_again,
+            held_bytes=self._budget.bytes + self.logins.bytes,
             held_bytes_max=self._budget.bytes_max,
         )
 

@@ -79,6 +79,12 @@ class ServerStatistics(msgspec.Struct, frozen=True):
     connections_closed: Mapping[ConnectionEnding, int]
     accept_waits: int
     """The number of pauses in accepting, because of the limit on connections or on their rate."""
+    logins: int
+    """The number of successful log-ins by SASL, without re-authentications."""
+    logins_failed: int
+    logins_again: int
+    """The number of successful re-authentications (KIP-368)."""
+    logins_again_failed: int
     held_bytes: int
     """The bytes of requests and responses that are charged to the memory budget."""
     held_bytes_max: int

@@ -11,6 +11,7 @@ import click
 from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine, Option, Tool
 
 if TYPE_CHECKING:
+    from pykbroker.core.metadata.record import Record
     from pykbroker.core.settings import Settings
     from pykbroker.quorum.identity import Voter
 
@@ -26,7 +27,7 @@ OPTIONS = (
     Option("initial-controllers", "LIST", "-I", is_repeatable=True, missing=ONE_CONTROLLER),
     Option("release-version", "VERSION", "-r", is_repeatable=True, missing=ONE_LEVEL),
     Option("feature", "FEATURE=LEVEL", "-f", is_repeatable=True, missing=ONE_LEVEL),
-    Option("add-scram", "CREDENTIAL", "-S", is_repeatable=True, missing="the broker has no SASL yet: leave it out"),
+    Option("add-scram", "CREDENTIAL", "-S", is_repeatable=True),
 )
 
 
@@ -75,7 +76,8 @@ def format_directories(given: Given) -> int:
     cluster_id = given.text("cluster-id").strip()
     if not cluster_id:
         raise InvalidCommandLine("--cluster-id is empty: write the output of kafka-storage random-uuid")
-    prepare_directories(settings, cluster_id, voter_of(settings) if "standalone" in given else None)
+    credentials = scram_credentials(given.all("add-scram"))
+    prepare_directories(settings, cluster_id, voter_of(settings) if "standalone" in given else None, credentials)
     if len(done) == len(settings.data_dirs):
         print("All of the log directories are already formatted.")
     for path in settings.data_dirs:
@@ -100,7 +102,23 @@ def voter_of(settings: Settings) -> Voter:
     return Voter(tuple(Endpoint(each.name, *place, each.protocol) for each, place in places))
 
 
-def prepare_directories(settings: Settings, cluster_id: str, voter: Voter | None) -> None:
+def scram_credentials(options: Sequence[str]) -> list[Record]:
+    """Return the records of the credentials of new users. InvalidCommandLine: an option is none."""
+    import random
+
+    from pykbroker.core.security.sasl.scram import NONCE_BITS, base36
+    from pykbroker.core.security.sasl.scram_option import parse_scram_option
+
+    rng = random.SystemRandom()
+    try:
+        return [parse_scram_option(option, lambda: base36(rng.getrandbits(NONCE_BITS)).encode()) for option in options]
+    except ValueError as error:
+        raise InvalidCommandLine(f"--add-scram: {error}") from None
+
+
+def prepare_directories(
+    settings: Settings, cluster_id: str, voter: Voter | None, first_records: Sequence[Record]
+) -> None:
     """Format the empty log directories. StartError: one belongs to another cluster or node, or holds other files."""
     import trio
 
@@ -118,6 +136,7 @@ def prepare_directories(settings: Settings, cluster_id: str, voter: Voter | None
             cluster_id,
             voter,
             is_controller=not settings.quorum,
+            first_records=first_records,
         )
 
     trio.run(work)

@@ -13,6 +13,11 @@ USED = {
     "broker.rack":
         "The rack or availability zone of this broker; clients see it, and replicas of a partition are spread over "
         "racks.",
+    "connection.failed.authentication.delay.ms":
+        "How many ms a client that failed to log in by SASL waits for the response; nothing is read from it meanwhile.",
+    "connections.max.reauth.ms":
+        "How many ms after its log-in by SASL a client must log in again; 0 means never. A listener and a mechanism "
+        "may have their own value.",
     "connections.max.idle.ms": "A connection without a request or response for this many ms is closed.",
     "broker.heartbeat.interval.ms": "A broker sends a heartbeat to the controller every so many ms.",
     "controller.listener.names":
@@ -32,7 +37,7 @@ USED = {
         "The listener that other brokers connect to; where there are several listeners, the broker's own limits on "
         "connections do not apply to it.",
     "listener.security.protocol.map":
-        "The security protocol of each listener, as NAME:PROTOCOL pairs; PLAINTEXT and SSL are served.",
+        "The security protocol of each listener, as NAME:PROTOCOL pairs: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     "listeners":
         "The addresses at which the broker accepts connections, as NAME://host:port; no host means all addresses, "
         "port 0 any free one.",
@@ -53,6 +58,13 @@ USED = {
         "-1 means no limit of its own.",
     "queued.max.requests":
         "How many requests may be queued or in progress at once before the broker stops reading from connections.",
+    "sasl.enabled.mechanisms":
+        "The SASL mechanisms that clients may use, of PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; a listener may have a "
+        "list of its own.",
+    "sasl.jaas.config":
+        "The login module of a SASL mechanism, with the users of PLAIN as its options; set as "
+        "`listener.name.<listener>.<mechanism>.sasl.jaas.config`.",
+    "sasl.server.max.receive.size": "The most bytes of one request of a client before it has logged in by SASL.",
     "security.inter.broker.protocol":
         "The name of the listener that other brokers connect to, where `inter.broker.listener.name` is unset.",
     "request.timeout.ms": "How many ms another broker has to respond to a request of this one.",
@@ -360,8 +372,6 @@ USED = {
 UNUSED = {
     # Threads, sockets and other machinery
     "background.threads": "how many threads do chores such as deleting files.",
-    "connection.failed.authentication.delay.ms":
-        "how many ms the broker waits before it closes a connection that failed to authenticate.",
     "delete.records.purgatory.purge.interval.requests":
         "after how many waiting requests to delete records the finished ones are cleared out.",
     "fetch.purgatory.purge.interval.requests": "after how many waiting fetches the finished ones are cleared out.",
@@ -534,17 +544,12 @@ UNUSED = {
         "whether producers may take part in two-phase commit, with transactions that never time out.",
 
     # Security
-    "connections.max.reauth.ms":
-        "the longest SASL session in ms before the client must authenticate again; 0 means no limit.",
     "delegation.token.expiry.check.interval.ms": "how often the broker checks for expired delegation tokens, in ms.",
     "delegation.token.expiry.time.ms": "how many ms a delegation token is valid before it must be renewed.",
     "delegation.token.max.lifetime.ms": "after how many ms a delegation token can no longer be renewed.",
     "delegation.token.secret.key":
         "the secret that signs delegation tokens, equal on all nodes; unset means no tokens.",
     "sasl.client.callback.handler.class": "the callback handler class of the broker's own SASL client logins.",
-    "sasl.enabled.mechanisms": "the SASL mechanisms that clients may use.",
-    "sasl.jaas.config":
-        "the login modules of SASL with their options, as in a JAAS file; set for one listener and mechanism.",
     "sasl.kerberos.kinit.cmd": "the path of kinit, which renews Kerberos tickets.",
     "sasl.kerberos.min.time.before.relogin": "the shortest time between two renewals of a Kerberos ticket, in ms.",
     "sasl.kerberos.principal.to.local.rules":
@@ -607,7 +612,6 @@ UNUSED = {
     "sasl.oauthbearer.token.endpoint.url": "where OAuth tokens are handed out, as an http, https or file URL.",
     "sasl.server.callback.handler.class":
         "the class that checks the credentials of clients; set for one listener and mechanism.",
-    "sasl.server.max.receive.size": "the most bytes that a client may send in one step of a SASL login.",
     "security.providers": "classes that add security algorithms to Java.",
     "ssl.endpoint.identification.algorithm":
         "how the host name is verified against the certificate; empty disables the verification.",

@@ -20,7 +20,6 @@ from pykbroker.core.config.listeners import (
     INTER_BROKER_NAME,
     LISTENERS,
     ListenerSettings,
-    check_protocols,
     controllers,
     entries_of,
     inter_broker_listener,
@@ -33,6 +32,7 @@ from pykbroker.core.config.table import BROKER
 from pykbroker.core.config.type import text_of
 from pykbroker.core.errors import StartError, bad_request
 from pykbroker.core.security.protocol import SecurityProtocol
+from pykbroker.core.security.sasl.settings import sasl_listeners
 
 STORES = (
     "ssl.key.password",
@@ -76,7 +76,7 @@ def check_listener_change(old: BrokerConfig, new: BrokerConfig) -> None:
         if was[name].protocol is not listeners[name].protocol:
             raise bad_request(f"Security protocol cannot be updated for existing listener {name}")
     try:
-        check_protocols(LISTENERS, listeners, {name: each.protocol for name, each in listeners.items()})
+        sasl_listeners(wanted, (each for name, each in listeners.items() if name not in was))
     except StartError as error:
         raise bad_request(str(error)) from None
 

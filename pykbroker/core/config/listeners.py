@@ -3,7 +3,7 @@
 1. Names are compared in upper case. Each listener has a port of its own. As an exception, listeners on an IPv4 and an
    IPv6 address may share a port. A listener on all interfaces has both families.
 2. The listeners of `controller.listener.names` serve other brokers, not clients. Only a controller binds them.
-3. The security protocols with SASL are not supported (`MISSING`).
+3. Brokers connect to other nodes in PLAINTEXT only.
 
 A function raises StartError if a rule is broken. Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of
 Apache Kafka 4.3.1.
@@ -29,8 +29,6 @@ CONTROLLERS = "controller.listener.names"
 INTER_BROKER_NAME, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
 EARLY = "early.start.listeners"
 PLAINTEXT = "PLAINTEXT"
-MISSING = {"SASL": [protocol for protocol in SecurityProtocol if protocol.has_sasl]}
-"""The protocols that pykbroker does not implement, each with the security protocols that need it."""
 ALL_INTERFACES = "0.0.0.0"
 LOCAL = Address("127.0.0.1", 9092)
 NOT_ROUTABLE = (ALL_INTERFACES, "::")
@@ -228,15 +226,19 @@ def check_early(texts: Texts, names: Iterable[str]) -> None:
 
 
 def check_protocols(setting: str, names: Iterable[str], known: Mapping[str, SecurityProtocol]) -> None:
-    """Raise StartError for a listener whose security protocol is missing or not supported."""
+    """Raise StartError for a listener whose security protocol is missing."""
     for name in names:
         if name not in known:
             raise StartError(f"{setting}: {name} has no security protocol: add {name}:PLAINTEXT to {PROTOCOL_MAP}")
-        if missing := [what for what, protocols_of in MISSING.items() if known[name] in protocols_of]:
-            raise StartError(
-                f"{setting}: {name} uses {known[name].name}, but pykbroker has no {' and '.join(missing)}: remove"
-                f" {name}, or write {name}:PLAINTEXT in {PROTOCOL_MAP}"
-            )
+
+
+def check_connects(listener: str, known: Mapping[str, SecurityProtocol]) -> None:
+    """Raise StartError if this node, which connects to other nodes on a listener of theirs, cannot do that."""
+    if known[listener] is not SecurityProtocol.PLAINTEXT:
+        raise StartError(
+            f"{PROTOCOL_MAP}: other nodes use {known[listener].name} on {listener}, and brokers connect to each other"
+            f" without TLS and SASL: write {listener}:PLAINTEXT, and keep strangers away from that listener"
+        )
 
 
 def advertised_addresses(setting: str, entries: Iterable[tuple[str, Address]], names: Iterable[str]) -> Addresses:

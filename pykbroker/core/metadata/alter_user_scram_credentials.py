@@ -8,7 +8,7 @@ from __future__ import annotations
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import ControllerContext, Deciding
 from pykbroker.core.metadata.record import Record
-from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, SCRAM_HASHES, salted_credential
+from pykbroker.core.security.sasl.scram import ITERATIONS_MAX, ITERATIONS_MIN, SCRAM_HASHES, salted_credential
 from pykbroker.core.steps import each
 from wire.error_codes import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
@@ -21,8 +21,6 @@ from wire.messages.alter_user_scram_credentials import (
 from wire.stored.metadata_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 MECHANISMS = {of.number: of for of in SCRAM_HASHES.values()}
-ITERATIONS_MAX = 16_384
-"""Kafka's limit (`ScramControlManager.MAX_ITERATIONS`)."""
 
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 

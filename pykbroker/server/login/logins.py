@@ -54,8 +54,8 @@ class Logins:
         )
         self._tables: dict[ConnectionKey, SaslTable] = {}
         self._waiting: dict[ConnectionKey, LoginClient] = {}  # in the order of their opening
-        self.successes = self.failures = 0
-        """The numbers of log-ins that were successful, and that failed."""
+        self.successes = self.failures = self.successes_again = self.failures_again = 0
+        """The numbers of first log-ins, and of re-authentications (KIP-368), that were successful and that failed."""
 
     def __len__(self) -> int:
         """Return the number of clients that have not logged in."""
@@ -71,6 +71,11 @@ class Logins:
         """Return the route of a token without a request header."""
         return TokenRoute(LoginAuthenticate(self._table_of))
 
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that clients before their log-in hold."""
+        return self._before.budget.bytes
+
     def begin(self, client: LoginClient, listener: SaslListener) -> None:
         """Let the client of a new connection log in before its first request."""
         key = client.session.connection
@@ -85,16 +90,19 @@ class Logins:
                 break
             client.end(ConnectionEnding.SLOW_LOGIN)
 
-    def logged_in(self, client: SaslClient, *, keeps_table: bool) -> None:
+    def logged_in(self, client: SaslClient, *, is_again: bool, keeps_table: bool) -> None:
         """Note that a client has logged in. It keeps its table if the session has a lifetime."""
-        self.successes += 1
+        self.successes += not is_again
+        self.successes_again += is_again
         key = client.session.connection
         self._waiting.pop(key, None)
         if not keeps_table:
             del self._tables[key]
 
-    def failed(self) -> None:
-        self.failures += 1
+    def failed(self, *, is_again: bool) -> None:
+        """Note that a client has failed to log in."""
+        self.failures += not is_again
+        self.failures_again += is_again
 
     def forget(self, session: Session) -> None:
         """Note that a connection has closed."""

@@ -78,10 +78,10 @@ class Clients(Protocol):
     def token_route(self) -> Route:
         """Return the route of a token without a request header."""
 
-    def logged_in(self, client: SaslClient, *, keeps_table: bool) -> None:
+    def logged_in(self, client: SaslClient, *, is_again: bool, keeps_table: bool) -> None:
         """Note that a client has logged in. It keeps its table if the session has a lifetime."""
 
-    def failed(self) -> None:
+    def failed(self, *, is_again: bool) -> None:
         """Note that a client has failed to log in."""
 
 
@@ -158,7 +158,7 @@ class SaslTable:
     def refuse(self, reason: str, response: Response | None, user: str = "") -> Later:
         """Return the end of the connection after the delay, with a last response or without."""
         self._login.fail()
-        self._clients.failed()
+        self._clients.failed(is_again=self._login.before is not None)
         refusal = LoginRefused(reason, response, user=user)
         # The delay does not count as a request that waits for this broker, so that failures do not stop other requests.
         return Later(self._end_late(refusal), holds_connection=True, awaits_node=True)
@@ -177,7 +177,7 @@ class SaslTable:
         client.change_frames(FrameReader(shared.request_bytes_max, shared.pool))
         keeps_table = login.expires_at is not None
         client.change_table(self if keeps_table else shared.table, shared)
-        self._clients.logged_in(client, keeps_table=keeps_table)
+        self._clients.logged_in(client, is_again=login.before is not None, keeps_table=keeps_table)
 
     def _begins_again(self, kind: RequestKind) -> bool:
         """Whether the request begins another log-in. Raise LoginRefused if the session has ended, and it does not."""

@@ -21,7 +21,7 @@ DROP_IN = ROOT / "pykbroker" / "kafka"
 FILES = set((ROOT / "pykbroker").rglob("*.py")) - {ROOT / f"pykbroker/core/config/{name}.py" for name in CHECKS}
 CODE = "".join(path.read_text() for path in sorted(FILES) if DROP_IN not in path.parents)
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
-NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
+NAMES = set(re.findall(r'(?:\.get\(|\.text\(|\[)"([a-z0-9._]+)"', CODE))
 OF_LISTENERS = {
     name
     for file in ("listeners", "quorum")

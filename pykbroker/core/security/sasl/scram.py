@@ -34,7 +34,8 @@ FINAL = re.compile(rf"(?P<without_proof>c={BASE64},r=(?P<nonce>{NONCE})){EXTENSI
 TOKEN_AUTHENTICATION = re.compile(r",tokenauth=(?i:true)(?:,|\Z)")
 """The extension of a client that logs in by a delegation token."""
 
-ITERATIONS_MIN = 4096
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
+"""Kafka's limits (`ScramMechanism`, and `ScramControlManager.MAX_ITERATIONS`)."""
 NONCE_BITS = 130
 """The random bits of a nonce or a salt, of which Kafka writes a number in base 36."""
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

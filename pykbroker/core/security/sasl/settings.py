@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from pykbroker.core.config.config import Texts
-from pykbroker.core.config.listener_configs import JAAS, ListenerConfigs, listener_prefix
+from pykbroker.core.config.host_counts import is_name
+from pykbroker.core.config.listener_configs import ListenerConfigs, listener_prefix
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
+from pykbroker.core.ip_address import parse_ip
 from pykbroker.core.security.sasl.jaas import LoginModule, parse_jaas
 from pykbroker.core.security.sasl.mechanism import Mechanism
 from pykbroker.core.security.sasl.plain import Plain, plain_users
@@ -17,8 +19,9 @@ from pykbroker.core.security.sasl.scram import SCRAM_HASHES, Scram, ScramCredent
 from pykbroker.core.security.secret import Secret
 
 PLAIN = "PLAIN"
+LOCALHOST = "localhost"
 MECHANISMS = (PLAIN, *SCRAM_HASHES)
-ENABLED, REAUTH_MS = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
+ENABLED, JAAS = "sasl.enabled.mechanisms", "sasl.jaas.config"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 EXAMPLE = f'{PLAIN_MODULE} required user_alice="secret";'
@@ -59,7 +62,7 @@ def scram(
 def sasl_settings(texts: Texts, listener: ListenerSettings) -> SaslSettings:
     """Return the settings of a listener with SASL. Raise StartError if a config is wrong, or a mechanism is unknown."""
     configs = ListenerConfigs(texts, listener)
-    enabled = configs.get(ENABLED)
+    enabled = configs.get("sasl.enabled.mechanisms")
     assert isinstance(enabled, tuple)
     unknown = [name for name in enabled if name not in MECHANISMS]
     if unknown or not enabled:
@@ -70,7 +73,7 @@ def sasl_settings(texts: Texts, listener: ListenerSettings) -> SaslSettings:
         )
     modules = {name: login_module(configs, listener.name, name) for name in enabled}
     plain = modules.get(PLAIN)
-    reauth_ms = {name: configs.get(REAUTH_MS, name) for name in enabled}
+    reauth_ms = {name: configs.get("connections.max.reauth.ms", name) for name in enabled}
     return SaslSettings(
         enabled,
         plain_users(plain.options) if plain is not None else {},
@@ -86,7 +89,7 @@ def login_module(configs: ListenerConfigs, listener: str, mechanism: str) -> Log
     Raise StartError if PLAIN has none, or the line is not that of the mechanism.
     """
     config = listener_prefix(listener, mechanism) + JAAS
-    line = configs.text(JAAS, mechanism)
+    line = configs.text("sasl.jaas.config", mechanism)
     needed = PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
     if line is None:
         if mechanism == PLAIN:
@@ -101,6 +104,14 @@ def login_module(configs: ListenerConfigs, listener: str, mechanism: str) -> Log
             f"{config} names the class {module.name}, which pykbroker cannot load: write {needed} required …;"
         )
     return module
+
+
+def sends_readable_passwords(settings: SaslSettings, listener: ListenerSettings) -> bool:
+    """Whether clients send passwords through a network on which others may read them."""
+    if PLAIN not in settings.enabled or listener.protocol.has_tls:
+        return False
+    host = listener.address.host
+    return host != LOCALHOST if is_name(host) else not parse_ip(host).is_loopback
 
 
 def sasl_listeners(texts: Texts, listeners: Iterable[ListenerSettings]) -> dict[str, SaslSettings]:

@@ -246,7 +246,6 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-storage forget --help=1", "Option help takes no argument"),
         ("kafka-storage forget", "kafka-storage: 'forget' is none of random-uuid, format, info"),
         ("kafka-storage format -t x", 'Missing required argument "[config]"'),
-        ("kafka-storage format -S SCRAM-SHA-256=[]", "-S is not translated: the broker has no SASL yet"),
     ],
 )
 def test_a_tool_that_cannot_do_what_it_is_asked_says_so_before_it_connects(

@@ -165,11 +165,11 @@ def test_a_missing_listener_for_other_brokers_is_refused(texts: dict[str, str], 
 
 
 def test_an_invalid_listener_in_the_config_file_prevents_the_start(file: Path) -> None:
-    file.write_text("node.id=1\nlisteners=SASL_SSL://:9094\n")
-    with pytest.raises(StartError, match=f"^{file}:2: listeners: SASL_SSL uses SASL_SSL"):
+    file.write_text("node.id=1\nlisteners=OTHER://:9094\n")
+    with pytest.raises(StartError, match=f"^{file}:2: listeners: OTHER has no security protocol"):
         Options(file=str(file)).settings()
-    with pytest.raises(StartError, match="^--listen: SSL uses SSL"):
-        Options(file=str(file), listen=(("SSL", Address("h", 1)),)).settings()
+    with pytest.raises(StartError, match="^--listen has A twice"):
+        Options(file=str(file), listen=(("A", Address("h", 1)), ("A", Address("h", 2)))).settings()
 
 
 def test_a_properties_file_that_does_not_parse_is_refused(file: Path) -> None:

@@ -98,8 +98,8 @@ def test_an_open_listener_keeps_its_address_whatever_is_written() -> None:
         ),
         (
             {LISTENERS: BOTH, MAP: f"{KNOWN},EXT:SASL_SSL"},
-            "listeners: EXT uses SASL_SSL, but pykbroker has no SASL: remove EXT, or write EXT:PLAINTEXT in"
-            " listener.security.protocol.map",
+            "sasl.enabled.mechanisms of the listener EXT has GSSAPI, and pykbroker has PLAIN, SCRAM-SHA-256,"
+            " SCRAM-SHA-512: write listener.name.ext.sasl.enabled.mechanisms=SCRAM-SHA-256 or the like",
         ),
     ],
 )

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from pykbroker.core.address import Address
-from pykbroker.core.config.listeners import ListenerSettings, inter_broker_listener, listener_settings
+from pykbroker.core.config.listeners import ListenerSettings, check_connects, inter_broker_listener, listener_settings
 from pykbroker.core.errors import StartError
+from pykbroker.core.security.protocol import SecurityProtocol
 
 MAP = "listener.security.protocol.map"
 TWO = {"listeners": "A://a:1,B://b:2", MAP: "A:PLAINTEXT,B:PLAINTEXT"}
@@ -119,16 +120,6 @@ def test_the_default_listener_is_on_localhost() -> None:
             "listeners: PLAINTEXT has no security protocol: add PLAINTEXT:PLAINTEXT to listener.security.protocol.map",
         ),
         (
-            {"listeners": "A://:1", MAP: "A:sasl_plaintext"},
-            "listeners: A uses SASL_PLAINTEXT, but pykbroker has no SASL: remove A, or write A:PLAINTEXT in"
-            " listener.security.protocol.map",
-        ),
-        (
-            {"listeners": "SASL_SSL://:1"},
-            "listeners: SASL_SSL uses SASL_SSL, but pykbroker has no SASL: remove SASL_SSL, or write"
-            " SASL_SSL:PLAINTEXT in listener.security.protocol.map",
-        ),
-        (
             {"listeners": "A://:1", MAP: "A:PLAIN"},
             "listener.security.protocol.map: A has the unknown protocol PLAIN: write A:PLAINTEXT",
         ),
@@ -167,11 +158,6 @@ def test_the_error_for_an_invalid_config_names_it_and_the_remedy(texts: dict[str
         (
             {"listen": (("", Address("h", 1)), ("B", Address("i", 1)))},
             "--listen: PLAINTEXT and B share port 1: give each listener its own",
-        ),
-        (
-            {"listen": (("SASL_SSL", Address("h", 1)),)},
-            "--listen: SASL_SSL uses SASL_SSL, but pykbroker has no SASL: remove SASL_SSL, or write SASL_SSL:PLAINTEXT"
-            " in listener.security.protocol.map",
         ),
         ({"advertise": (("C", Address("h", 1)),)}, "--advertise: no listener is called C: write one of A, B"),
         ({"advertise": (("", Address("h", 1)),)}, "--advertise HOST:PORT is for one of A, B: write A=HOST:PORT"),
@@ -226,3 +212,14 @@ def test_an_unknown_inter_broker_listener_is_refused(texts: dict[str, str], sent
     with pytest.raises(StartError) as caught:
         inter_broker_listener(texts, ["A", "B"])
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("protocol", SecurityProtocol)
+def test_a_node_connects_to_others_in_plaintext_only(protocol: SecurityProtocol) -> None:
+    if protocol is SecurityProtocol.PLAINTEXT:
+        check_connects("A", {"A": protocol})
+        return
+    with pytest.raises(
+        StartError, match=f"map: other nodes use {protocol.name} on A, and brokers .* write A:PLAINTEXT"
+    ):
+        check_connects("A", {"A": protocol})

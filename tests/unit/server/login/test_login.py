@@ -269,11 +269,11 @@ async def test_a_failed_log_in_without_request_headers_ends_without_a_byte(
         (HeartbeatRequest(group_id="g"), 4, ErrorCode.ILLEGAL_SASL_STATE),
         (ApiVersionsRequest(client_software_name="me", client_software_version="1"), 3, ErrorCode.ILLEGAL_SASL_STATE),
         (SaslHandshakeRequest(mechanism="PLAIN"), 1, ErrorCode.ILLEGAL_SASL_STATE),
-        (MetadataRequest(topics=[]), 9, None),  # its response has no error code
+        (MetadataRequest(topics=[]), 9, ErrorCode.NONE),  # its response has no error code
     ],
 )
 async def test_another_api_in_the_middle_gets_its_error_response_and_the_connection_ends(
-    autojump_clock: trio.testing.MockClock, request_: Request[Any], version: int, code: ErrorCode | None
+    autojump_clock: trio.testing.MockClock, request_: Request[Any], version: int, code: ErrorCode
 ) -> None:
     async with trio.open_nursery() as nursery:
         client = Client(shared(nursery, *HANDLERS))
@@ -283,7 +283,7 @@ async def test_another_api_in_the_middle_gets_its_error_response_and_the_connect
         await trio.sleep(DELAY_S)
         await trio.testing.wait_all_tasks_blocked()
         response = client.answer(type(request_), version)
-        assert (None if response is None else response.error_code) == code
+        assert response.error_code == code
         assert (client.closes, client.connection.ending) == (1, ConnectionEnding.FAILED_LOGIN)
 
 
@@ -481,7 +481,8 @@ def test_a_client_authenticates_again_also_late_and_without_request_headers(unru
         else:
             assert client.raw(GOOD) == [b""]
         assert (client.heartbeat(), client.principal) == (ALICE, "User:alice")
-    assert (client.logins.successes, len(client.logins)) == (4, 0)
+    logins = client.logins
+    assert (logins.successes, logins.successes_again, len(logins)) == (1, 3, 0)
     ticks.now += 1
     assert client.handshake().error_code == ErrorCode.ILLEGAL_SASL_STATE  # sooner than a second after the last
     assert client.token(GOOD).error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -508,6 +509,7 @@ async def test_another_principal_or_mechanism_ends_the_connection(
         response = client.answer(SaslAuthenticateRequest, 2)
         assert (None if response is None else response.error_message) == message
         assert (client.closes, client.principal) == (1, "User:alice")
+        assert (client.logins.failures, client.logins.failures_again) == (0, 1)
 
 
 def test_a_mechanism_that_is_not_enabled_ends_a_session_at_once(unrun: Unrun) -> None:

@@ -1,0 +1,128 @@
+"""Tests of the log-ins of a broker's listeners: credentials of the metadata, and salts of unknown users."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from pykbroker.broker.logins import ListenerLogins
+from pykbroker.core.address import Address
+from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.image import MetadataImage, RecordsImage
+from pykbroker.core.security.protocol import SecurityProtocol
+from pykbroker.core.security.sasl.mechanism import AuthenticationFailed
+from pykbroker.core.security.sasl.scram import SHA_256, SHA_512, ScramHash, scram_credential
+from tests.unit.core.security.sasl.scram_client import final
+from wire.stored.metadata_security import UserScramCredentialRecord
+
+TEXTS = {
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.c.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
+    ),
+}
+
+
+def listener(host: str = "127.0.0.1", protocol: SecurityProtocol = SecurityProtocol.SASL_PLAINTEXT) -> ListenerSettings:
+    return ListenerSettings("C", Address(host, 9092), protocol=protocol)
+
+
+def image(*users: tuple[str, ScramHash, str]) -> MetadataImage:
+    """Return the metadata with these users, each with a mechanism and a password."""
+    rows = {}
+    for name, of, password in users:
+        made = scram_credential(of, password, b"salt", 4096)
+        rows[UserScramCredentialRecord.record_type, (name, of.number)] = UserScramCredentialRecord(
+            name, of.number, made.salt, made.stored_key, made.server_key, made.iterations
+        )
+    return MetadataImage(records=RecordsImage(by_key=rows))
+
+
+class Broker:
+    """The log-ins of one broker, whose metadata a test may replace."""
+
+    def __init__(self, cluster_id: str = "c", *users: tuple[str, ScramHash, str]) -> None:
+        self.image = image(*users)
+        found = ListenerLogins(lambda: self.image, cluster_id, lambda bits: 2**bits - 1).of(listener(), TEXTS)
+        assert found is not None
+        self.sasl = found
+
+    def first(self, user: str, of: ScramHash = SHA_256) -> bytes:
+        """Return the answer to a first message."""
+        exchange = self.sasl.mechanisms[of.mechanism].begin("server")
+        return exchange.answer(f"n,,n={user},r=client".encode()).token
+
+    def may_log_in(self, user: str, password: str, of: ScramHash = SHA_256) -> bool:
+        exchange = self.sasl.mechanisms[of.mechanism].begin(self.sasl.nonce())
+        bare = f"n={user},r=client"
+        try:
+            first = exchange.answer(f"n,,{bare}".encode()).token
+            return exchange.answer(final(of, bare, first, password)).user == user
+        except AuthenticationFailed:
+            return False
+
+
+def test_users_log_in_with_the_credentials_of_the_metadata_and_changes_hold_for_the_next_log_in() -> None:
+    broker = Broker("c", ("bob", SHA_256, "one"), ("bob", SHA_512, "two"))
+    assert broker.may_log_in("bob", "one")
+    assert broker.may_log_in("bob", "two", SHA_512)
+    assert not broker.may_log_in("bob", "two")
+    assert not broker.may_log_in("alice", "secret")  # a user of PLAIN alone
+    broker.image = image(("bob", SHA_256, "three"))
+    assert [broker.may_log_in("bob", each) for each in ("one", "three")] == [False, True]
+    assert not broker.may_log_in("bob", "two", SHA_512)
+    assert broker.sasl.mechanisms["PLAIN"].begin("").answer(b"\0alice\0secret").user == "alice"
+
+
+def test_all_brokers_of_a_cluster_answer_alike_about_unknown_users() -> None:
+    users = (("bob", SHA_256, "one"), ("zoe", SHA_256, "two"))
+    broker, other = Broker("c", *users), Broker("c", *reversed(users))
+    assert broker.first("nobody") == other.first("nobody") == broker.first("nobody")
+    assert broker.first("bob") == other.first("bob")
+    asked = {
+        Broker(cluster, *known).first("nobody", of) for cluster in "cd" for known in ((), users) for of in (SHA_256,)
+    }
+    assert len(asked) == 4
+    before = broker.first("nobody")
+    broker.image = image(("bob", SHA_256, "one"), ("zoe", SHA_256, "changed"))
+    assert broker.first("nobody") == before
+
+
+def test_nonces_are_random_text_of_kafkas_length() -> None:
+    nonce = Broker().sasl.nonce()
+    assert (len(nonce), nonce.isalnum()) == (26, True)
+
+
+@pytest.mark.parametrize(
+    ("host", "protocol", "warns"),
+    [
+        ("127.0.0.1", SecurityProtocol.SASL_PLAINTEXT, False),
+        ("127.8.8.8", SecurityProtocol.SASL_PLAINTEXT, False),
+        ("::1", SecurityProtocol.SASL_PLAINTEXT, False),
+        ("localhost", SecurityProtocol.SASL_PLAINTEXT, False),
+        ("0.0.0.0", SecurityProtocol.SASL_PLAINTEXT, True),
+        ("::", SecurityProtocol.SASL_PLAINTEXT, True),
+        ("10.0.0.1", SecurityProtocol.SASL_PLAINTEXT, True),
+        ("b.example", SecurityProtocol.SASL_PLAINTEXT, True),
+        ("0.0.0.0", SecurityProtocol.SASL_SSL, False),
+    ],
+)
+def test_passwords_that_others_could_read_are_warned_of(
+    caplog: pytest.LogCaptureFixture, host: str, protocol: SecurityProtocol, warns: bool
+) -> None:
+    logins = ListenerLogins(MetadataImage, "c", lambda bits: 0)
+    assert logins.of(listener(host, protocol), TEXTS) is not None
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [line.startswith("clients of C send their passwords by PLAIN to ") for line in lines] == [True] * warns
+    scram = {**TEXTS, "listener.name.c.sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    assert logins.of(listener(host, protocol), scram) is not None
+    assert len(caplog.records) == warns
+
+
+def test_a_listener_without_sasl_has_no_log_in_and_a_wrong_config_is_an_error() -> None:
+    logins = ListenerLogins(MetadataImage, "c", lambda bits: 0)
+    assert logins.of(listener(protocol=SecurityProtocol.PLAINTEXT), {}) is None
+    with pytest.raises(StartError, match="GSSAPI"):
+        logins.of(listener(), {})
