@@ -11,7 +11,7 @@ from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthent
 
 
 class SaslAuthenticate(ApiHandler, frozen=True):
-    """A handler that refuses the request: connections have no SASL, so no mechanism was negotiated."""
+    """A handler that refuses the request: the listener has no SASL, or the client has logged in."""
 
     def __call__(self, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
         return SaslAuthenticateResponse(

@@ -5,6 +5,7 @@ v0 raw tokens follow   v1 SaslAuthenticate follows (KIP-152)
 
 from __future__ import annotations
 
+from pykbroker.core.security.session import ANONYMOUS
 from pykbroker.server.handler import ApiHandler, RequestContext
 from pykbroker.server.strangers import SASL, Strangers
 from wire.error_codes import ErrorCode
@@ -12,10 +13,11 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResp
 
 
 class SaslHandshake(ApiHandler, frozen=True):
-    """A handler that refuses the request: connections have no SASL."""
+    """A handler that refuses the request: the listener has no SASL, or the client has logged in."""
 
     strangers: Strangers
 
     def __call__(self, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-        self.strangers.report(context.session.client_host, context.session, SASL)
+        if context.session.principal == ANONYMOUS:
+            self.strangers.report(context.session.client_host, context.session, SASL)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,0 +1,221 @@
+"""Tests of clients that log in by SASL, on one broker with a listener for each thing that a listener may set."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+from pykbroker.cli.kafka_tools.__main__ import main
+from tests.interop.group_scenarios import SOON
+from tests.interop.raw_client import RawClient
+from tests.interop.scenarios import eventually
+from tools.broker_process import BrokerProcess
+from wire.error_codes import ErrorCode
+from wire.messages.metadata import MetadataRequest, MetadataResponse
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+PLAIN_LINE = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' user_alice="alice-canary" user_bob="b=o, \\"canary\\"" ;'
+)
+SESSION_MS = 2000
+CONFIGS = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.clients.plain.sasl.jaas.config": PLAIN_LINE,
+    "listener.name.clients.scram-sha-256.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+    "listener.name.short.plain.sasl.jaas.config": PLAIN_LINE,
+    "listener.name.short.plain.connections.max.reauth.ms": str(SESSION_MS),
+    "inter.broker.listener.name": "PLAINTEXT",
+}
+ONE_BROKER = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+USERS = [
+    ("PLAIN", "alice", "alice-canary"),
+    ("PLAIN", "bob", 'b=o, "canary"'),
+    ("SCRAM-SHA-256", "carol", "carol-canary"),
+    ("SCRAM-SHA-512", "dave", "dave canary"),
+]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """Yield a broker whose directory is formatted with the credentials of carol and dave."""
+    home = tmp_path_factory.mktemp("secured")
+    file, data = home / "server.properties", home / "data"
+    configs = {**CONFIGS, "node.id": "1", "log.dirs": str(data), **ONE_BROKER}
+    file.write_text("".join(f"{name}={value}\n" for name, value in configs.items()).replace("\\", "\\\\"))
+    added = ("SCRAM-SHA-256=[name=carol,password=carol-canary]", 'SCRAM-SHA-512=[name="dave",password=dave canary]')
+    words = ["kafka-storage", "format", "-c", str(file), "-t", "8BhzD8bPTOKa0mC0mKnYTw"]
+    assert main([*words, *(word for each in added for word in ("--add-scram", each))]) == 0
+    listen = [option for name in ("CLIENTS", "SHORT") for option in ("--listen", f"{name}=127.0.0.1:0")]
+    broker = BrokerProcess(
+        home, "--config", str(file), *SOON, *listen, "--log-level", "debug", "--console", "127.0.0.1:0"
+    )
+    broker.start()
+    yield broker
+    broker.kill()
+    assert "canary" not in broker.stdout.read_text() + broker.stderr.read_text()
+
+
+@pytest.fixture
+def clients(secured: BrokerProcess) -> str:
+    """Return the address of the listener CLIENTS."""
+    return str(secured.announced.listeners["CLIENTS"])
+
+
+def of_librdkafka(address: str, mechanism: str, user: str, password: str) -> dict[str, Any]:
+    """Return the configs of a client of confluent-kafka."""
+    return {
+        "bootstrap.servers": address,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": user,
+        "sasl.password": password,
+        "log_level": 0,
+    }
+
+
+def of_python(address: str, mechanism: str, user: str, password: str) -> dict[str, Any]:
+    """Return the arguments of a client of kafka-python or aiokafka."""
+    return {
+        "bootstrap_servers": address,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": user,
+        "sasl_plain_password": password,
+    }
+
+
+def upsert(mechanism: ScramMechanism, user: str, password: str) -> UserScramCredentialUpsertion:
+    return UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+
+
+def test_a_change_of_a_credential_holds_for_the_next_log_in(clients: str) -> None:
+    admin = AdminClient(of_librdkafka(clients, *USERS[0]))
+    carol: Any = of_python(clients, *USERS[2])
+    before = KafkaProducer(**carol)
+    of_carol, of_dave = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+    changed = [upsert(of_carol, "carol", "other"), upsert(of_dave, *USERS[3][1:])]
+    for done in admin.alter_user_scram_credentials(changed).values():
+        done.result(10)
+    described = admin.describe_user_scram_credentials().result(10)
+    assert {
+        user: [(info.mechanism, info.iterations) for info in found.scram_credential_infos]
+        for user, found in described.items()
+    } == {"carol": [(of_carol, 4096)], "dave": [(of_dave, 4096)]}
+    assert before.send("changed", b"the open connection stays").get(10).offset == 0
+    before.close()
+    KafkaAdminClient(**{**carol, "sasl_plain_password": "other"}).close()
+    for done in admin.alter_user_scram_credentials([upsert(of_carol, *USERS[2][1:])]).values():
+        done.result(10)
+
+
+@pytest.mark.parametrize(("mechanism", "user", "password"), USERS)
+def test_clients_of_three_libraries_write_and_read(clients: str, mechanism: str, user: str, password: str) -> None:
+    topic = f"written-{mechanism}-{user}"
+    python: Any = of_python(clients, mechanism, user, password)
+    confluent = of_librdkafka(clients, mechanism, user, password)
+    producer = KafkaProducer(**python)
+    producer.send(topic, b"kafka-python").get(10)
+    producer.close()
+    other = Producer(confluent)
+    other.produce(topic, b"confluent-kafka")
+    assert other.flush(10) == 0
+
+    async def third() -> list[bytes]:
+        async with AIOKafkaProducer(**python) as sender:
+            await sender.send_and_wait(topic, b"aiokafka")
+        async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **python) as reader:
+            return [(await asyncio.wait_for(reader.getone(), 10)).value for _ in range(3)]
+
+    written = [b"kafka-python", b"confluent-kafka", b"aiokafka"]
+    assert asyncio.run(third()) == written
+    reader: Any = KafkaConsumer(
+        topic, group_id=f"{topic}-p", auto_offset_reset="earliest", consumer_timeout_ms=10_000, **python
+    )
+    assert [next(reader).value for _ in written] == written
+    reader.close()
+    group = Consumer({**confluent, "group.id": f"{topic}-c", "auto.offset.reset": "earliest"})
+    group.subscribe([topic])
+    found = [message.value() for message in group.consume(3, timeout=15)]
+    group.close()
+    assert found == written
+
+
+def test_clients_with_a_wrong_password_are_told_so(secured: BrokerProcess, clients: str) -> None:
+    errors: list[str] = []
+    config = of_librdkafka(clients, "PLAIN", "alice", "wrong-canary")
+    admin = AdminClient({**config, "error_cb": lambda error: errors.append(error.str())})
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=1)
+    admin.poll(1)
+    assert any("Authentication failed: Invalid username or password" in error for error in errors)
+
+    async def start() -> None:
+        producer = AIOKafkaProducer(**of_python(clients, "SCRAM-SHA-256", "carol", "wrong-canary"))
+        try:
+            with pytest.raises(KafkaConnectionError):
+                await producer.start()
+        finally:
+            await producer.stop()
+
+    asyncio.run(start())
+    assert "its log-in by PLAIN failed: Authentication failed: Invalid username" in secured.stderr.read_text()
+
+
+def test_a_client_without_sasl_is_not_served(clients: str) -> None:
+    with RawClient(clients) as raw, pytest.raises(ConnectionError):
+        raw.call(MetadataResponse, MetadataRequest(topics=[]), 9)
+
+
+def test_clients_of_a_listener_with_short_sessions_authenticate_again(secured: BrokerProcess) -> None:
+    short = str(secured.announced.listeners["SHORT"])
+    producer = Producer(of_librdkafka(short, *USERS[0]))
+    failures: list[Any] = []
+
+    def has_authenticated_again() -> bool:
+        producer.produce("short", b"x", on_delivery=lambda error, _: failures.append(error))
+        return producer.flush(10) == 0 and counted(secured, "successful_reauthentication") > 0
+
+    eventually(has_authenticated_again)
+    assert set(failures) == {None}
+    assert counted(secured, "failed_reauthentication") == 0
+    with RawClient(short) as raw:
+        raw.call(SaslHandshakeResponse, SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        token = SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-canary")
+        response = raw.call(SaslAuthenticateResponse, token, 2)
+        assert (response.error_code, response.session_lifetime_ms) == (ErrorCode.NONE, SESSION_MS)
+
+        def has_ended() -> bool:
+            try:
+                raw.call(MetadataResponse, MetadataRequest(topics=[]), 9)
+            except ConnectionError:
+                return True
+            return False
+
+        eventually(has_ended)
+
+
+def counted(broker: BrokerProcess, name: str) -> float:
+    """Return the value of a counter of the console."""
+    (address,) = re.findall(r"metrics on (http://[\d.:]+/metrics)", broker.output())
+    with urllib.request.urlopen(address, timeout=10) as answer:
+        text = answer.read().decode()
+    return float(re.search(rf"^pykbroker_{name}_total (\S+)$", text, re.MULTILINE)[1])  # type: ignore[index]
