@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,12 +24,22 @@ from tests.interop.cluster_load import PARTITIONS, Load, prefer
 from tests.interop.kafka_cluster import KafkaCluster
 from tests.interop.mixed_cluster import KafkaBroker, our_broker
 from tests.interop.our_cluster import REPLICATED, SETTINGS, OurCluster
+from tests.interop.raw_client import RawClient
 from tests.interop.soak import TIMEOUT_S, faults_of_soak
 from tests.interop.test_cluster import consumed, copy_in_transactions
 from tools.broker_process import BrokerProcess
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from wire.messages.metadata import MetadataRequest, MetadataResponse
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 MESSAGES = 60
+BROKER_RESOURCE = 4
 OURS, THEIRS = 4, 3
 """The id of the broker of pykbroker among Kafka's, and that of the broker of Kafka among ours."""
 logger = logging.getLogger(__name__)
@@ -182,6 +193,54 @@ def pause(victim: Victim, load: Load) -> str:
     finally:
         os.kill(victim.pid(), signal.SIGCONT)
     return f"{victim.name} paused"
+
+
+def answer(address: str, listeners: str, protocols: str) -> tuple[int, str]:
+    """Return the code and the message for a change of a broker's listeners, which is not made.
+
+    The message lacks the addresses that the broker has, and the names of Java's classes.
+    """
+    with RawClient(address) as client:
+        (node_id,) = (
+            broker.node_id
+            for broker in client.call(MetadataResponse, MetadataRequest(topics=[]), 12).brokers
+            if f"{broker.host}:{broker.port}" == address
+        )
+        asked = DescribeConfigsResource(BROKER_RESOURCE, str(node_id), ["listeners"])
+        (described,) = client.call(DescribeConfigsResponse, DescribeConfigsRequest([asked]), 4).results
+        own = described.configs[0].value or ""
+        changes = {"listeners": listeners.replace("OWN", own), "listener.security.protocol.map": protocols}
+        configs = [AlterableConfig(name, 0, text) for name, text in changes.items()]
+        request = IncrementalAlterConfigsRequest(
+            [AlterConfigsResource(BROKER_RESOURCE, str(node_id), configs)], validate_only=True
+        )
+        (result,) = client.call(IncrementalAlterConfigsResponse, request, 1).responses
+    message = result.error_message or ""
+    for of_java in (r"Invalid value org\S+: (.*) for configuration .*", r"requirement failed: (.*)"):
+        message = re.sub(of_java, r"\1", message)
+    return result.error_code, re.sub(r"ListenerName\((\w+)\)", r"\1", message).replace(own.replace(",", ", "), "OWN")
+
+
+def test_both_kinds_of_brokers_answer_changes_of_listeners_alike(mixed: Mixed) -> None:
+    known = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT"
+    for change in (
+        ("OWN,EXT://:0", f"{known},EXT:PLAINTEXT"),
+        ("OWN,ext://[::1]:0", f"{known},Ext:plaintext"),
+        ("OWN,EXT://:0", known),
+        ("OWN", known.replace("PLAINTEXT:PLAINTEXT", "A:PLAINTEXT", 1)),
+        ("OWN", known.replace("PLAINTEXT:PLAINTEXT", "PLAINTEXT:SSL", 1)),
+        ("", known),
+        ("OWN,", known),
+        ("OWN,EXT", known),
+        ("OWN,EXT://x", f"{known},EXT:PLAINTEXT"),
+        ("OWN,PLAINTEXT://:0", known),
+        *(
+            (f"OWN,EXT://{one}:1,NEW://{other}:1", f"{known},EXT:PLAINTEXT,NEW:PLAINTEXT")
+            for one, other in (("", ""), ("", "127.0.0.1"), ("127.0.0.1", "127.0.0.2"), ("127.0.0.1", "[::1]"))
+        ),
+    ):
+        one, other = (answer(address, *change) for address in mixed.two)
+        assert one == other, change
 
 
 def test_brokers_of_both_kinds_lead_and_follow_and_a_kill_of_either_loses_nothing(mixed: Mixed) -> None:

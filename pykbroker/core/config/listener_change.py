@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pykbroker.core.config.config import BrokerConfig, Texts
+from pykbroker.core.config.host_counts import is_name
 from pykbroker.core.config.listener_configs import listener_prefix
 from pykbroker.core.config.listeners import (
     ADVERTISED,
@@ -98,12 +99,23 @@ def declared_listeners(texts: Texts) -> Listeners:
         if name in addresses:
             raise bad_request(f"{failed}: Each listener must have a different name, listeners: {listed}")
         addresses[name] = address
-    for port, _ in shared_ports(addresses):
-        raise bad_request(
-            f"{failed}: If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, "
-            f"listeners: {listed}, port: {port}"
-        )
+    for port, names in shared_ports(addresses):
+        raise bad_request(f"{failed}: {_why_not_shared([addresses[name].host for name in names], listed, port)}")
     return {each.name: each for each in settings_of(addresses, {}, known)}
+
+
+def _why_not_shared(hosts: list[str], listed: str, port: int) -> str:
+    """Return Kafka's sentence about listeners on one port. It depends on which hosts are IP addresses."""
+    addresses = [host for host in hosts if host and not is_name(host)]
+    if len(hosts) - len(addresses) > 1:
+        return f"Each listener must have a different port, listeners: {listed}"
+    rule = "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6"
+    if len(addresses) != 2:
+        rule = (
+            "Each listener must have a different port unless exactly one listener has an IPv4 address and the other "
+            "IPv6 address"
+        )
+    return f"{rule}, listeners: {listed}, port: {port}"
 
 
 def _protocols(texts: Texts) -> Mapping[str, SecurityProtocol]:

@@ -68,10 +68,28 @@ def test_an_open_listener_keeps_its_address_whatever_is_written() -> None:
             "Error creating broker listeners from '[PLAINTEXT://:1, PLAINTEXT://:5]': Each listener must have a"
             " different name, listeners: [PLAINTEXT://:1, PLAINTEXT://:5]",
         ),
-        (
-            {LISTENERS: "PLAINTEXT://:1,EXT://:1"},
-            "Error creating broker listeners from '[PLAINTEXT://:1, EXT://:1]': If you have two listeners on the same"
-            " port then one needs to be IPv4 and the other IPv6, listeners: [PLAINTEXT://:1, EXT://:1], port: 1",
+        *(
+            (
+                {LISTENERS: f"PLAINTEXT://{one}:1,EXT://{other}:1"},
+                f"Error creating broker listeners from '[PLAINTEXT://{one}:1, EXT://{other}:1]': {rule}, listeners:"
+                f" [PLAINTEXT://{one}:1, EXT://{other}:1]{port}",
+            )
+            for one, other, rule, port in (
+                ("", "host", "Each listener must have a different port", ""),
+                (
+                    "",
+                    "127.0.0.1",
+                    "Each listener must have a different port unless exactly one listener has an IPv4 address and the"
+                    " other IPv6 address",
+                    ", port: 1",
+                ),
+                (
+                    "127.0.0.1",
+                    "127.0.0.2",
+                    "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6",
+                    ", port: 1",
+                ),
+            )
         ),
         (
             {LISTENERS: "CONTROLLER://127.0.0.1:2,EXT://127.0.0.1:5"},
