@@ -34,6 +34,7 @@ class ClientListeners:
         self.bound, self.secured = dict(bound.clients), bound.secured
         self._declared: Listeners = {each.name: each for each in settings.listeners}
         self._of_start = self._declared
+        self._followed = settings.config
         self._acceptor: Callable[[ListenerSettings], Listener] | None = None
         self._accepting: dict[str, Listener] = {}
         self._is_closed = False
@@ -45,12 +46,12 @@ class ClientListeners:
     async def follow(self, config: BrokerConfig) -> None:
         """Open and close listeners as this config of the broker declares.
 
-        The limits of new listeners must have been set. A listener that cannot be opened is logged, and stays closed
-        until the declared listeners change again.
+        The limits of new listeners must have been set. A listener that cannot be opened is logged, and tried again with
+        each other config.
         """
-        before, self._declared = self._declared, self._listeners(config)
-        if self._declared == before:
+        if config is self._followed:
             return
+        before, self._declared, self._followed = self._declared, self._listeners(config), config
         for name in self.bound.keys() - self._declared.keys():
             self._close(name)
         for name, listener in self._declared.items():
@@ -88,21 +89,20 @@ class ClientListeners:
 
     async def _open(self, listener: ListenerSettings, config: BrokerConfig) -> None:
         name, address, options = listener.name, listener.address, socket_options(self._config, of_nodes=False)
+        bound: Bound | None = None
         try:
             self.secured.open(listener, config)
             # a name of a host is looked up for as long as the resolver takes
             bound = await self._off_loop(self._net.bind, *address, options)
-        except (OSError, StartError) as error:
-            logger.error("listener %s: it cannot be opened on %s: %s", name, address, error)
-            return
-        if self._is_closed:  # meanwhile
-            bound.close()
-            return
-        try:
+            if self._is_closed:  # meanwhile
+                bound.close()
+                return
             self._listen(name, bound)
-        except StartError as error:
-            bound.close()
-            logger.error("listener %s: it cannot be opened: %s", name, error)
+        except (OSError, StartError) as error:
+            if bound is not None:
+                bound.close()
+            self.secured.close(name)
+            logger.error("listener %s: it cannot be opened on %s: %s", name, address, error)
             return
         self.bound[name] = bound
         logger.info("listener %s: opened on %s", name, self._own(name))

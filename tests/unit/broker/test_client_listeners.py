@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from trustme import CA
 
 from pykbroker.broker.address import BoundListeners
 from pykbroker.broker.client_listeners import ClientListeners
@@ -17,6 +21,8 @@ from tests.unit.broker.bound_here import BoundHere
 
 OWN = ListenerSettings(address=Address("127.0.0.1", 1))
 KNOWN = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXT:PLAINTEXT"}
+PREFIX = "listener.name.ext.ssl.keystore."
+SECURED = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXT:SSL"}
 
 
 class Binding:
@@ -25,10 +31,11 @@ class Binding:
     def __init__(self) -> None:
         self.made: list[BoundHere] = []
         self.meanwhile: list[Any] = []
-
-    ticks_ns = staticmethod(lambda: 0)
+        self.refuses = False
 
     def bind(self, host: str, port: int, options: Any) -> BoundHere:
+        if self.refuses:
+            raise OSError
         self.made.append(BoundHere(host, port))
         return self.made[-1]
 
@@ -44,7 +51,8 @@ class Rig:
         self.config, self.net = BrokerConfig.from_mapping(KNOWN), Binding()
         settings = Settings(self.config, ("/nowhere",), (OWN,))
         net: Any = self.net
-        bound = BoundListeners({OWN.name: BoundHere("127.0.0.1", 1)}, {}, SecuredListeners(settings, net))
+        world: Any = SimpleNamespace(ticks_ns=lambda: 0, wall_ms=lambda: int(1000 * time.time()))
+        bound = BoundListeners({OWN.name: BoundHere("127.0.0.1", 1)}, {}, SecuredListeners(settings, world))
         self.listeners = ClientListeners(net, self.net.off_loop, settings, bound)
 
     async def follow(self, listeners: str) -> None:
@@ -65,3 +73,25 @@ async def test_listeners_that_cannot_be_change_nothing(caplog: pytest.LogCapture
     await rig.follow("NOPE://127.0.0.1:2")
     assert list(rig.listeners.bound) == ["PLAINTEXT", "EXT"]
     assert "listeners stay as they are: " in caplog.text
+
+
+async def test_a_listener_with_tls_is_opened_once_it_has_a_keystore(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig()
+    declared = {"listeners": "PLAINTEXT://127.0.0.1:1,EXT://127.0.0.1:2", **SECURED}
+    without = rig.config.with_dynamic({}, declared)
+    for _ in range(2):
+        await rig.listeners.follow(without)
+    assert (rig.net.made, list(rig.listeners.bound), rig.listeners.secured.of("EXT")) == ([], ["PLAINTEXT"], None)
+    assert caplog.text.count("listener EXT: it cannot be opened on 127.0.0.1:2: EXT: ") == 1
+    store = tmp_path / "store.pem"
+    CA().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(store)
+    own = {f"{PREFIX}type": "PEM", f"{PREFIX}location": str(store)}
+    rig.net.refuses = True
+    await rig.listeners.follow(rig.config.with_dynamic({}, {**declared, **own}))
+    assert (list(rig.listeners.bound), rig.listeners.secured.of("EXT")) == (["PLAINTEXT"], None)
+    rig.net.refuses = False
+    await rig.listeners.follow(rig.config.with_dynamic({}, {**declared, **own}))
+    assert list(rig.listeners.bound) == ["PLAINTEXT", "EXT"]
+    assert rig.listeners.secured.of("EXT") is not None
