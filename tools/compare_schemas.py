@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from wire import stored
-from wire.api import APIS
+from wire.apis import APIS
 from wire.declare import Message, Request, Response, Stored
 from wire.schema import Field, Type, fields_of
 from wire.stored.framing import CoordinatorKey, CoordinatorValue, FramedRecord

@@ -5,7 +5,7 @@ The server encodes into its own buffers instead. Decoders take a frame without i
 
 from typing import Any, TypeVar
 
-from wire.api import APIS
+from wire.apis import APIS
 from wire.compile import decoder, encoder
 from wire.declare import Buffer, Request, Response
 from wire.errors import DecodeError

@@ -8,7 +8,7 @@ version 1, a tag section. Tagged fields are ignored.
 import struct
 from typing import NamedTuple
 
-from wire.api import request_header_version, response_header_version
+from wire.apis import request_header_version, response_header_version
 from wire.compile_decoder import skip_tags
 from wire.declare import REQUEST_ELEMENTS_MAX, STRING_BYTES_MAX, Buffer
 from wire.errors import DecodeError, EncodeError

@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import NIL, Request, Response
 from wire.errors import EncodeError
 from wire.schema import Field, Type, fields_of
@@ -118,8 +119,7 @@ def merge(response: T, refused: Iterable[Any]) -> Generator[None, None, T]:
 
 @cache
 def _compiled(request: type[Request[Any]], version: int) -> Callable[..., Any]:
-    key = ApiKey(request.key)
-    writer = _Writer(APIS[key].response, version, FIELDS.get(key, {}))
+    writer = _Writer(APIS[request.key].response, version, FIELDS.get(request.key, {}))
     return writer.function(Type(struct=request))
 
 

@@ -12,7 +12,8 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
-from wire.api import APIS, VERSIONS, ApiKey
+from wire.api import VERSIONS, ApiKey
+from wire.apis import APIS
 from wire.declare import Request, Response
 from wire.refusal import refusal
 

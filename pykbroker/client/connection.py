@@ -16,7 +16,8 @@ from pykbroker.client.pending_response import PendingResponse, R, do_nothing
 from pykbroker.core.limits import REQUEST_BYTES_MAX
 from pykbroker.core.version import VERSION
 from pykbroker.world.net import Net, Peer, Pump
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest

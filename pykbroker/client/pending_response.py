@@ -8,7 +8,8 @@ from typing import Generic, TypeVar, cast
 
 from pykbroker.client.errors import Disconnected, InvalidResponse
 from pykbroker.client.response_reader import ResponseFrame
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.compile import decoder
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode

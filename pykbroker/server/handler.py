@@ -12,10 +12,8 @@ from pykbroker.core.security.rights import RIGHTS, Decisions
 from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
 from pykbroker.server.ending import ConnectionEnding
-from wire.api import APIS, VERSIONS, ApiKey
+from wire.api import KEYS, VERSIONS, ApiKey
 from wire.declare import Response
-
-KEYS = {api.name: api.key for api in APIS.values()}
 
 
 class EncodedResponse(Response):

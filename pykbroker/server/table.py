@@ -12,7 +12,8 @@ from typing import Any
 from pykbroker.core.steps import Steps
 from pykbroker.server.guard import guarded
 from pykbroker.server.handler import Answer, EncodedResponse, Handler, NoResponse, RequestContext
-from wire.api import APIS, VERSIONS, ApiKey, request_header_version, response_header_version
+from wire.api import VERSIONS, ApiKey
+from wire.apis import APIS, request_header_version, response_header_version
 from wire.compile import decoder, encoder, stepwise_decoder, stepwise_encoder
 from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode

@@ -16,7 +16,8 @@ from pykbroker.client.pending_response import PendingResponse, R
 from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.sim.history import Place
 from pykbroker.world.net import Net
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import NIL, Request
 from wire.error_codes import ErrorCode
 from wire.messages.find_coordinator import FindCoordinatorRequest

@@ -34,7 +34,8 @@ from tests.interop.bad_batches import (
 )
 from tests.interop.raw_client import PATIENCE_S, RawClient, tampered_frame
 from tools.broker_process import BrokerProcess
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.error_codes import ErrorCode
 from wire.frame import encode_request
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

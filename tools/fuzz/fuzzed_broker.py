@@ -33,7 +33,8 @@ from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.world import World
 from tools.fuzz.mutate import SIZE_BYTES, api_of, frames
 from tools.fuzz.values import TOPICS
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import Request
 from wire.errors import DecodeError
 from wire.frame import decode_request, decode_response, encode_request

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from tools.fuzz.values import Maker
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import FrozenStruct
 from wire.errors import DecodeError, EncodeError
 from wire.frame import decode_request, encode_request

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import NIL, Request
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder, sealed

@@ -39,7 +39,8 @@ async def work(admin: Admin) -> None:
 
 def lines(connection: BrokerConnection) -> list[str]:
     """Return a line for each API of a client, and for each other one that the broker has."""
-    from wire.api import APIS, NOT_ADVERTISED, ApiKey
+    from wire.api import ApiKey
+    from wire.apis import APIS, NOT_ADVERTISED
 
     of_clients = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY} | (APIS.keys() - NOT_ADVERTISED)
     found = []
@@ -57,7 +58,7 @@ def lines(connection: BrokerConnection) -> list[str]:
 def usable(connection: BrokerConnection, key: int) -> str:
     """Return the newest version of an API that this client and the broker have."""
     from pykbroker.client.errors import UnsupportedVersion
-    from wire.api import APIS
+    from wire.apis import APIS
 
     try:
         return f"usable: {connection.newest_version(key)}"

@@ -13,7 +13,8 @@ from pykbroker.sim.scripted.fetch import answer_fetch
 from pykbroker.sim.scripted.offsets import answer_list_offsets, answer_offset_for_leader_epoch
 from pykbroker.sim.scripted.state import ScriptedState
 from pykbroker.world.net import Bound, Net, Peer, Pump, SocketOptions
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.header import RequestHeader

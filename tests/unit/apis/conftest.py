@@ -17,7 +17,7 @@ from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Serving, Settings
-from wire.api import APIS
+from wire.apis import APIS
 from wire.declare import Request, Response
 from wire.frame import decode_response, encode_request
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

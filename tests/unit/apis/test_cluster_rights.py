@@ -25,7 +25,8 @@ from pykbroker.server.table import ApiTable
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.refused_requests import REQUESTS
 from tests.unit.server.rig import SESSION, Api, NoTasks, Rig
-from wire.api import APIS, ApiKey, response_header_version
+from wire.api import ApiKey
+from wire.apis import APIS, response_header_version
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.frame import decode_response, encode_request

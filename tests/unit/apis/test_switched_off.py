@@ -9,7 +9,8 @@ import pytest
 
 from pykbroker.server.strangers import SASL
 from tests.unit.apis.conftest import Client, LocalBroker
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse

@@ -17,7 +17,8 @@ from pykbroker.client.group_offsets import commit_offsets, committed_offsets, de
 from pykbroker.client.groups import delete_groups, describe_groups, list_groups
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse

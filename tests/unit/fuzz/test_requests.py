@@ -12,7 +12,8 @@ import trio
 from tools.fuzz.fuzzed_broker import Finding, FuzzedBroker, fuzzed_broker
 from tools.fuzz.mutate import costly, frame_of, mutated
 from tools.fuzz.values import Maker
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 
 SEED = 20261121
 INPUTS_OF_VERSION = 200

@@ -26,7 +26,8 @@ from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.sim.scripted.connection import NoAnswer
 from tests.unit.client.conftest import Client, no_jitter
 from tests.unit.replica.brokers import pause
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData, SnapshotId
 from wire.messages.fetch_snapshot import FetchSnapshotResponse

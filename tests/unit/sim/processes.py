@@ -19,7 +19,8 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.compile import decoder, encoder
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.wire.plain import plain, snaked
-from wire.api import APIS
+from wire.apis import APIS
 from wire.compile import decoder, encoder
 from wire.declare import Message
 from wire.header import (

@@ -11,7 +11,8 @@ import pytest
 from pykbroker.core.security.rights import RIGHTS
 from pykbroker.core.steps import finish
 from tests.unit.wire.filled import filled
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.compile import encoder
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode

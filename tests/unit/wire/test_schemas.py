@@ -7,7 +7,8 @@ import pytest
 
 from tools import compare_schemas
 from tools.compare_schemas import PROTOCOL, compare, declarations, differences
-from wire.api import APIS, ApiKey, request_header_version, response_header_version
+from wire.api import ApiKey
+from wire.apis import APIS, request_header_version, response_header_version
 from wire.error_codes import ErrorCode
 
 SCHEMAS = {schema["name"]: schema for schema in compare_schemas.schemas()}

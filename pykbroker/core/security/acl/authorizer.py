@@ -11,7 +11,7 @@ from pykbroker.core.security.acl.acl import AclEntry
 from pykbroker.core.security.acl.index import DEFAULT_ALLOW, DEFAULT_DENY, SUPER_USER, AclIndex, Rule
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import UNNAMED, Purpose, Session
-from wire.api import APIS
+from wire.apis import APIS
 from wire.error_codes import ErrorCode
 
 DECISIONS_MAX = 10_000

@@ -15,7 +15,8 @@ from tests.unit.core.group.harness import subscription
 from tests.unit.core.group.test_consumer import ConsumerGroupHarness, topics
 from tests.unit.core.group.test_migration import assigned, owning
 from tests.unit.core.group.test_random_migration import stored_state
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.error_codes import ErrorCode
 from wire.frame import encode_response
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
