@@ -13,6 +13,8 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from wire.api import KEYS, VERSIONS, ApiKey
+
 Buffer = bytes | bytearray | memoryview
 
 REQUEST_ELEMENTS_MAX = 250_000  # the maximum number of array elements and tagged fields in one request
@@ -83,16 +85,30 @@ Rsp_co = TypeVar("Rsp_co", covariant=True)
 """A type variable for the class of a response."""
 
 
-class Request(Message, Generic[Rsp_co]):
-    """The body of a request. `key` is its `ApiKey`. A subclass names the class of its response."""
+class ApiMessage(Message):
+    """The body of a request or of a response of an API, whose name begins the name of the class.
 
-    key: ClassVar[int]
+    The class has the key and the versions of its API in `wire.api`, if it has no others.
+    """
+
+    key: ClassVar[ApiKey]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        key = KEYS.get(cls.__name__.removesuffix("Request").removesuffix("Response"))
+        if key is not None:
+            cls.key = key
+            if not hasattr(cls, "versions"):
+                cls.versions, cls.flexible = VERSIONS[key]
 
 
-class Response(Message):
-    """The body of a response. `key` is its `ApiKey`."""
+class Request(ApiMessage, Generic[Rsp_co]):
+    """The body of a request. A subclass names the class of its response."""
 
-    key: ClassVar[int]
+
+class Response(ApiMessage):
+    """The body of a response."""
+
     elements_max: ClassVar[int] = TRUSTED_ELEMENTS_MAX
 
 

@@ -6,9 +6,8 @@
   `results_by_transaction` to the response and removes `results_by_topic_v3_and_below` from the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -26,10 +25,6 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"]):
-    key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "3+"
-
     transactions: Annotated[list[AddPartitionsToTxnTransaction], V("4+")] = []
     v3_and_below_transactional_id: Annotated[str, V("0-3")] = ""
     v3_and_below_producer_id: Annotated[Int64, V("0-3")] = 0
@@ -53,10 +48,6 @@ class AddPartitionsToTxnResult(Struct):
 
 
 class AddPartitionsToTxnResponse(Response):
-    key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "3+"
-
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, V("4+", ignorable=True)] = 0
     results_by_transaction: Annotated[list[AddPartitionsToTxnResult], V("4+")] = []

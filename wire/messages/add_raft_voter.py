@@ -3,9 +3,8 @@
 - Version 1 adds `ack_when_committed` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, UInt16, V
 
 
@@ -16,10 +15,6 @@ class Listener(Struct):
 
 
 class AddRaftVoterRequest(Request["AddRaftVoterResponse"]):
-    key: ClassVar = ApiKey.ADD_RAFT_VOTER
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     cluster_id: Annotated[str | None, V(nullable="0+")] = ""
     timeout_ms: Int32 = 0
     voter_id: Int32 = 0
@@ -29,10 +24,6 @@ class AddRaftVoterRequest(Request["AddRaftVoterResponse"]):
 
 
 class AddRaftVoterResponse(Response):
-    key: ClassVar = ApiKey.ADD_RAFT_VOTER
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+", ignorable=True)] = ""

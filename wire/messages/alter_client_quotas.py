@@ -3,9 +3,8 @@
 - Version 1 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Float64, Int16, Int32, Request, Response, Struct, V
 
 
@@ -26,10 +25,6 @@ class AlterClientQuotasRequestEntryData(Struct):
 
 
 class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"]):
-    key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     entries: list[AlterClientQuotasRequestEntryData] = []
     validate_only: Bool = False
 
@@ -41,9 +36,5 @@ class AlterClientQuotasResponseEntryData(Struct):
 
 
 class AlterClientQuotasResponse(Response):
-    key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     throttle_time_ms: Int32 = 0
     entries: list[AlterClientQuotasResponseEntryData] = []

@@ -3,9 +3,8 @@
 - Version 2 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -21,10 +20,6 @@ class AlterConfigsResource(Struct):
 
 
 class AlterConfigsRequest(Request["AlterConfigsResponse"]):
-    key: ClassVar = ApiKey.ALTER_CONFIGS
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "2+"
-
     resources: list[AlterConfigsResource] = []
     validate_only: Bool = False
 
@@ -37,9 +32,5 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Response):
-    key: ClassVar = ApiKey.ALTER_CONFIGS
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     responses: list[AlterConfigsResourceResponse] = []

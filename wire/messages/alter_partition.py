@@ -3,9 +3,8 @@
 - Version 3 adds `new_isr_with_epochs` to the request and removes `new_isr` from the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -29,10 +28,6 @@ class AlterPartitionRequestTopicData(Struct):
 
 
 class AlterPartitionRequest(Request["AlterPartitionResponse"]):
-    key: ClassVar = ApiKey.ALTER_PARTITION
-    versions: ClassVar = "2-3"
-    flexible: ClassVar = "0+"
-
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
     topics: list[AlterPartitionRequestTopicData] = []
@@ -54,10 +49,6 @@ class AlterPartitionResponseTopicData(Struct):
 
 
 class AlterPartitionResponse(Response):
-    key: ClassVar = ApiKey.ALTER_PARTITION
-    versions: ClassVar = "2-3"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     topics: list[AlterPartitionResponseTopicData] = []

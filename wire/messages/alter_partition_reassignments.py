@@ -4,9 +4,8 @@
   response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
@@ -21,10 +20,6 @@ class ReassignableTopic(Struct):
 
 
 class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsResponse"]):
-    key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     timeout_ms: Int32 = 60000
     allow_replication_factor_change: Annotated[Bool, V("1+")] = True
     topics: list[ReassignableTopic] = []
@@ -42,10 +37,6 @@ class ReassignableTopicResponse(Struct):
 
 
 class AlterPartitionReassignmentsResponse(Response):
-    key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Annotated[Bool, V("1+", ignorable=True)] = True
     error_code: Int16 = 0

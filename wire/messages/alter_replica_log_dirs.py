@@ -3,9 +3,6 @@
 - Version 2 is flexible.
 """
 
-from typing import ClassVar
-
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, Struct
 
 
@@ -20,10 +17,6 @@ class AlterReplicaLogDir(Struct):
 
 
 class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"]):
-    key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "2+"
-
     dirs: list[AlterReplicaLogDir] = []
 
 
@@ -38,9 +31,5 @@ class AlterReplicaLogDirTopicResult(Struct):
 
 
 class AlterReplicaLogDirsResponse(Response):
-    key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     results: list[AlterReplicaLogDirTopicResult] = []

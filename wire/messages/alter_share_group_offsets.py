@@ -1,8 +1,7 @@
 """The messages of AlterShareGroupOffsets (API key 91), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -17,10 +16,6 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
 
 
 class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"]):
-    key: ClassVar = ApiKey.ALTER_SHARE_GROUP_OFFSETS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     topics: list[AlterShareGroupOffsetsRequestTopic] = []
 
@@ -38,10 +33,6 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
 
 
 class AlterShareGroupOffsetsResponse(Response):
-    key: ClassVar = ApiKey.ALTER_SHARE_GROUP_OFFSETS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None

@@ -1,8 +1,7 @@
 """The messages of AlterUserScramCredentials (API key 51), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -20,10 +19,6 @@ class ScramCredentialUpsertion(Struct):
 
 
 class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"]):
-    key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     deletions: list[ScramCredentialDeletion] = []
     upsertions: list[ScramCredentialUpsertion] = []
 
@@ -35,9 +30,5 @@ class AlterUserScramCredentialsResult(Struct):
 
 
 class AlterUserScramCredentialsResponse(Response):
-    key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     results: list[AlterUserScramCredentialsResult] = []

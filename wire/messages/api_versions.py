@@ -5,17 +5,12 @@
   `supported_features`, `finalized_features_epoch`, `finalized_features`, and `zk_migration_ready` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class ApiVersionsRequest(Request["ApiVersionsResponse"]):
-    key: ClassVar = ApiKey.API_VERSIONS
-    versions: ClassVar = "0-4"
-    flexible: ClassVar = "3+"
-
     client_software_name: Annotated[str, V("3+", ignorable=True)] = ""
     client_software_version: Annotated[str, V("3+", ignorable=True)] = ""
 
@@ -39,10 +34,6 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Response):
-    key: ClassVar = ApiKey.API_VERSIONS
-    versions: ClassVar = "0-4"
-    flexible: ClassVar = "3+"
-
     error_code: Int16 = 0
     api_keys: list[ApiVersion] = []
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0

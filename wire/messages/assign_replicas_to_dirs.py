@@ -1,8 +1,5 @@
 """The messages of AssignReplicasToDirs (API key 73), version 0, flexible."""
 
-from typing import ClassVar
-
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct
 
 
@@ -21,10 +18,6 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
 
 
 class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"]):
-    key: ClassVar = ApiKey.ASSIGN_REPLICAS_TO_DIRS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
     directories: list[AssignReplicasToDirsRequestDirectoryData] = []
@@ -46,10 +39,6 @@ class AssignReplicasToDirsResponseDirectoryData(Struct):
 
 
 class AssignReplicasToDirsResponse(Response):
-    key: ClassVar = ApiKey.ASSIGN_REPLICAS_TO_DIRS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     directories: list[AssignReplicasToDirsResponseDirectoryData] = []

@@ -4,9 +4,8 @@
   `node_endpoints` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, UInt16, V
 
 
@@ -29,10 +28,6 @@ class LeaderEndpoint(Struct):
 
 
 class BeginQuorumEpochRequest(Request["BeginQuorumEpochResponse"]):
-    key: ClassVar = ApiKey.BEGIN_QUORUM_EPOCH
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     cluster_id: Annotated[str | None, V(nullable="0+")] = None
     voter_id: Annotated[Int32, V("1+", ignorable=True)] = -1
     topics: list[BeginQuorumEpochRequestTopicData] = []
@@ -58,10 +53,6 @@ class NodeEndpoint(Struct):
 
 
 class BeginQuorumEpochResponse(Response):
-    key: ClassVar = ApiKey.BEGIN_QUORUM_EPOCH
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     error_code: Int16 = 0
     topics: list[BeginQuorumEpochResponseTopicData] = []
     node_endpoints: Annotated[list[NodeEndpoint], V("1+", tag=0)] = []

@@ -4,17 +4,12 @@
 - Version 2 adds `cordoned_log_dirs` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import UUID, Bool, Int16, Int32, Int64, Request, Response, V
 
 
 class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"]):
-    key: ClassVar = ApiKey.BROKER_HEARTBEAT
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
     current_metadata_offset: Int64 = 0
@@ -25,10 +20,6 @@ class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"]):
 
 
 class BrokerHeartbeatResponse(Response):
-    key: ClassVar = ApiKey.BROKER_HEARTBEAT
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     is_caught_up: Bool = False

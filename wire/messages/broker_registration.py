@@ -5,9 +5,8 @@
 - Version 3 adds `previous_broker_epoch` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
 
 
@@ -25,10 +24,6 @@ class Feature(Struct):
 
 
 class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"]):
-    key: ClassVar = ApiKey.BROKER_REGISTRATION
-    versions: ClassVar = "0-4"
-    flexible: ClassVar = "0+"
-
     broker_id: Int32 = 0
     cluster_id: str = ""
     incarnation_id: UUID = NIL
@@ -41,10 +36,6 @@ class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"]):
 
 
 class BrokerRegistrationResponse(Response):
-    key: ClassVar = ApiKey.BROKER_REGISTRATION
-    versions: ClassVar = "0-4"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     broker_epoch: Int64 = -1

@@ -3,19 +3,14 @@
 - Version 1 adds `member_type` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import field
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"]):
-    key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     group_ids: list[str] = []
     include_authorized_operations: Bool = False
 
@@ -57,9 +52,5 @@ class DescribedGroup(Struct):
 
 
 class ConsumerGroupDescribeResponse(Response):
-    key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     groups: list[DescribedGroup] = []

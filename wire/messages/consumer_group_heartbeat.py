@@ -3,9 +3,8 @@
 - Version 1 adds `subscribed_topic_regex` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
@@ -15,10 +14,6 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"]):
-    key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     member_id: str = ""
     member_epoch: Int32 = 0
@@ -36,10 +31,6 @@ class Assignment(Struct):
 
 
 class ConsumerGroupHeartbeatResponse(Response):
-    key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None

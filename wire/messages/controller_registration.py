@@ -1,8 +1,7 @@
 """The messages of ControllerRegistration (API key 70), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, UInt16, V
 
 
@@ -20,10 +19,6 @@ class Feature(Struct):
 
 
 class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"]):
-    key: ClassVar = ApiKey.CONTROLLER_REGISTRATION
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     controller_id: Int32 = 0
     incarnation_id: UUID = NIL
     zk_migration_ready: Bool = False
@@ -32,10 +27,6 @@ class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"]):
 
 
 class ControllerRegistrationResponse(Response):
-    key: ClassVar = ApiKey.CONTROLLER_REGISTRATION
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""

@@ -3,9 +3,8 @@
 - Version 2 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -20,10 +19,6 @@ class AclCreation(Struct):
 
 
 class CreateAclsRequest(Request["CreateAclsResponse"]):
-    key: ClassVar = ApiKey.CREATE_ACLS
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     creations: list[AclCreation] = []
 
 
@@ -33,9 +28,5 @@ class AclCreationResult(Struct):
 
 
 class CreateAclsResponse(Response):
-    key: ClassVar = ApiKey.CREATE_ACLS
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     results: list[AclCreationResult] = []

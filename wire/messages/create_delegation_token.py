@@ -5,9 +5,8 @@
   `token_requester_principal_type` and `token_requester_principal_name` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -17,10 +16,6 @@ class CreatableRenewers(Struct):
 
 
 class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"]):
-    key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     owner_principal_type: Annotated[str | None, V("3+", nullable="3+")] = ""
     owner_principal_name: Annotated[str | None, V("3+", nullable="3+")] = ""
     renewers: list[CreatableRenewers] = []
@@ -28,10 +23,6 @@ class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"]):
 
 
 class CreateDelegationTokenResponse(Response):
-    key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     error_code: Int16 = 0
     principal_type: str = ""
     principal_name: str = ""

@@ -3,9 +3,8 @@
 - Version 2 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
@@ -20,10 +19,6 @@ class CreatePartitionsTopic(Struct):
 
 
 class CreatePartitionsRequest(Request["CreatePartitionsResponse"]):
-    key: ClassVar = ApiKey.CREATE_PARTITIONS
-    versions: ClassVar = "0-3"
-    flexible: ClassVar = "2+"
-
     topics: list[CreatePartitionsTopic] = []
     timeout_ms: Int32 = 0
     validate_only: Bool = False
@@ -36,9 +31,5 @@ class CreatePartitionsTopicResult(Struct):
 
 
 class CreatePartitionsResponse(Response):
-    key: ClassVar = ApiKey.CREATE_PARTITIONS
-    versions: ClassVar = "0-3"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     results: list[CreatePartitionsTopicResult] = []

@@ -5,9 +5,8 @@
 - Version 7 adds `topic_id` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -30,10 +29,6 @@ class CreatableTopic(Struct):
 
 
 class CreateTopicsRequest(Request["CreateTopicsResponse"]):
-    key: ClassVar = ApiKey.CREATE_TOPICS
-    versions: ClassVar = "2-7"
-    flexible: ClassVar = "5+"
-
     topics: list[CreatableTopic] = []
     timeout_ms: Int32 = 60000
     validate_only: Annotated[Bool, V("1+")] = False
@@ -59,9 +54,5 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Response):
-    key: ClassVar = ApiKey.CREATE_TOPICS
-    versions: ClassVar = "2-7"
-    flexible: ClassVar = "5+"
-
     throttle_time_ms: Annotated[Int32, V("2+", ignorable=True)] = 0
     topics: list[CreatableTopicResult] = []

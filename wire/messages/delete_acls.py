@@ -3,9 +3,8 @@
 - Version 2 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -20,10 +19,6 @@ class DeleteAclsFilter(Struct):
 
 
 class DeleteAclsRequest(Request["DeleteAclsResponse"]):
-    key: ClassVar = ApiKey.DELETE_ACLS
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     filters: list[DeleteAclsFilter] = []
 
 
@@ -46,9 +41,5 @@ class DeleteAclsFilterResult(Struct):
 
 
 class DeleteAclsResponse(Response):
-    key: ClassVar = ApiKey.DELETE_ACLS
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     filter_results: list[DeleteAclsFilterResult] = []

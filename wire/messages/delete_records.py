@@ -3,9 +3,6 @@
 - Version 2 is flexible.
 """
 
-from typing import ClassVar
-
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct
 
 
@@ -20,10 +17,6 @@ class DeleteRecordsTopic(Struct):
 
 
 class DeleteRecordsRequest(Request["DeleteRecordsResponse"]):
-    key: ClassVar = ApiKey.DELETE_RECORDS
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "2+"
-
     topics: list[DeleteRecordsTopic] = []
     timeout_ms: Int32 = 0
 
@@ -40,9 +33,5 @@ class DeleteRecordsTopicResult(Struct):
 
 
 class DeleteRecordsResponse(Response):
-    key: ClassVar = ApiKey.DELETE_RECORDS
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     topics: list[DeleteRecordsTopicResult] = []

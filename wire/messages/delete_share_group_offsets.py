@@ -1,8 +1,7 @@
 """The messages of DeleteShareGroupOffsets (API key 92), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
@@ -11,10 +10,6 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
 
 
 class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"]):
-    key: ClassVar = ApiKey.DELETE_SHARE_GROUP_OFFSETS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     topics: list[DeleteShareGroupOffsetsRequestTopic] = []
 
@@ -27,10 +22,6 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 
 class DeleteShareGroupOffsetsResponse(Response):
-    key: ClassVar = ApiKey.DELETE_SHARE_GROUP_OFFSETS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None

@@ -1,8 +1,7 @@
 """The messages of DeleteShareGroupState (API key 86), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
@@ -16,10 +15,6 @@ class DeleteStateData(Struct):
 
 
 class DeleteShareGroupStateRequest(Request["DeleteShareGroupStateResponse"]):
-    key: ClassVar = ApiKey.DELETE_SHARE_GROUP_STATE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     topics: list[DeleteStateData] = []
 
@@ -36,8 +31,4 @@ class DeleteStateResult(Struct):
 
 
 class DeleteShareGroupStateResponse(Response):
-    key: ClassVar = ApiKey.DELETE_SHARE_GROUP_STATE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     results: list[DeleteStateResult] = []

@@ -6,9 +6,8 @@
   and lets `name` be null in the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
@@ -18,10 +17,6 @@ class DeleteTopicState(Struct):
 
 
 class DeleteTopicsRequest(Request["DeleteTopicsResponse"]):
-    key: ClassVar = ApiKey.DELETE_TOPICS
-    versions: ClassVar = "1-6"
-    flexible: ClassVar = "4+"
-
     topics: Annotated[list[DeleteTopicState], V("6+")] = []
     topic_names: Annotated[list[str], V("0-5", ignorable=True)] = []
     timeout_ms: Int32 = 0
@@ -35,9 +30,5 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Response):
-    key: ClassVar = ApiKey.DELETE_TOPICS
-    versions: ClassVar = "1-6"
-    flexible: ClassVar = "4+"
-
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     responses: list[DeletableTopicResult] = []

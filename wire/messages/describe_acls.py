@@ -3,17 +3,12 @@
 - Version 2 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class DescribeAclsRequest(Request["DescribeAclsResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_ACLS
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     resource_type_filter: Int8 = 0
     resource_name_filter: Annotated[str | None, V(nullable="0+")] = ""
     pattern_type_filter: Annotated[Int8, V("1+")] = 3
@@ -38,10 +33,6 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_ACLS
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""

@@ -3,9 +3,8 @@
 - Version 1 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Float64, Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -16,10 +15,6 @@ class ComponentData(Struct):
 
 
 class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     components: list[ComponentData] = []
     strict: Bool = False
 
@@ -40,10 +35,6 @@ class EntryData(Struct):
 
 
 class DescribeClientQuotasResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""

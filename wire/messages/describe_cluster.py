@@ -4,17 +4,12 @@
 - Version 2 adds `include_fenced_brokers` to the request. It adds `is_fenced` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class DescribeClusterRequest(Request["DescribeClusterResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_CLUSTER
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     include_cluster_authorized_operations: Bool = False
     endpoint_type: Annotated[Int8, V("1+")] = 1
     include_fenced_brokers: Annotated[Bool, V("2+")] = False
@@ -29,10 +24,6 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_CLUSTER
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None

@@ -4,9 +4,8 @@
 - Version 4 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -17,10 +16,6 @@ class DescribeConfigsResource(Struct):
 
 
 class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_CONFIGS
-    versions: ClassVar = "1-4"
-    flexible: ClassVar = "4+"
-
     resources: list[DescribeConfigsResource] = []
     include_synonyms: Annotated[Bool, V("1+")] = False
     include_documentation: Annotated[Bool, V("3+")] = False
@@ -52,9 +47,5 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_CONFIGS
-    versions: ClassVar = "1-4"
-    flexible: ClassVar = "4+"
-
     throttle_time_ms: Int32 = 0
     results: list[DescribeConfigsResult] = []

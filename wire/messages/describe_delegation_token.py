@@ -4,9 +4,8 @@
 - Version 3 adds `token_requester_principal_type` and `token_requester_principal_name` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -16,10 +15,6 @@ class DescribeDelegationTokenOwner(Struct):
 
 
 class DescribeDelegationTokenRequest(Request["DescribeDelegationTokenResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     owners: Annotated[list[DescribeDelegationTokenOwner] | None, V(nullable="0+")] = []
 
 
@@ -42,10 +37,6 @@ class DescribedDelegationToken(Struct):
 
 
 class DescribeDelegationTokenResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
-    versions: ClassVar = "1-3"
-    flexible: ClassVar = "2+"
-
     error_code: Int16 = 0
     tokens: list[DescribedDelegationToken] = []
     throttle_time_ms: Int32 = 0

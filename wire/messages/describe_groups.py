@@ -7,17 +7,12 @@
 - Version 6 adds `error_message` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
 class DescribeGroupsRequest(Request["DescribeGroupsResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_GROUPS
-    versions: ClassVar = "0-6"
-    flexible: ClassVar = "5+"
-
     groups: list[str] = []
     include_authorized_operations: Annotated[Bool, V("3+")] = False
 
@@ -43,9 +38,5 @@ class DescribedGroup(Struct):
 
 
 class DescribeGroupsResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_GROUPS
-    versions: ClassVar = "0-6"
-    flexible: ClassVar = "5+"
-
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     groups: list[DescribedGroup] = []

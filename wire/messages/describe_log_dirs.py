@@ -6,9 +6,8 @@
 - Version 5 adds `is_cordoned` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -18,10 +17,6 @@ class DescribableLogDirTopic(Struct):
 
 
 class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
-    versions: ClassVar = "1-5"
-    flexible: ClassVar = "2+"
-
     topics: Annotated[list[DescribableLogDirTopic] | None, V(nullable="0+")] = []
 
 
@@ -47,10 +42,6 @@ class DescribeLogDirsResult(Struct):
 
 
 class DescribeLogDirsResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
-    versions: ClassVar = "1-5"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, V("3+", ignorable=True)] = 0
     results: list[DescribeLogDirsResult] = []

@@ -1,8 +1,7 @@
 """The messages of DescribeProducers (API key 61), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -12,10 +11,6 @@ class TopicRequest(Struct):
 
 
 class DescribeProducersRequest(Request["DescribeProducersResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     topics: list[TopicRequest] = []
 
 
@@ -41,9 +36,5 @@ class TopicResponse(Struct):
 
 
 class DescribeProducersResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     topics: list[TopicResponse] = []

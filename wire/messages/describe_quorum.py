@@ -4,9 +4,8 @@
 - Version 2 adds `error_message`, `replica_directory_id`, and `nodes` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
 
 
@@ -20,10 +19,6 @@ class DescribeQuorumRequestTopicData(Struct):
 
 
 class DescribeQuorumRequest(Request["DescribeQuorumResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_QUORUM
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     topics: list[DescribeQuorumRequestTopicData] = []
 
 
@@ -63,10 +58,6 @@ class Node(Struct):
 
 
 class DescribeQuorumResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_QUORUM
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V("2+", nullable="2+", ignorable=True)] = ""
     topics: list[DescribeQuorumResponseTopicData] = []

@@ -3,9 +3,8 @@
 - Version 1 adds `lag` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -20,10 +19,6 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
 
 
 class DescribeShareGroupOffsetsRequest(Request["DescribeShareGroupOffsetsResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     groups: list[DescribeShareGroupOffsetsRequestGroup] = []
 
 
@@ -50,9 +45,5 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
 
 class DescribeShareGroupOffsetsResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     groups: list[DescribeShareGroupOffsetsResponseGroup] = []

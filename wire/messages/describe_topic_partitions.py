@@ -1,8 +1,7 @@
 """The messages of DescribeTopicPartitions (API key 75), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, V
 
 
@@ -16,10 +15,6 @@ class Cursor(Struct):
 
 
 class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     topics: list[TopicRequest] = []
     response_partition_limit: Int32 = 2000
     cursor: Annotated[Cursor | None, V(nullable="0+")] = None
@@ -47,10 +42,6 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 class DescribeTopicPartitionsResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Annotated[Int32, V(ignorable=True)] = 0
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor: Annotated[Cursor | None, V(nullable="0+")] = None

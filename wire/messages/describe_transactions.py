@@ -1,16 +1,9 @@
 """The messages of DescribeTransactions (API key 65), version 0, flexible."""
 
-from typing import ClassVar
-
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct
 
 
 class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     transactional_ids: list[str] = []
 
 
@@ -31,9 +24,5 @@ class TransactionState(Struct):
 
 
 class DescribeTransactionsResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     transaction_states: list[TransactionState] = []

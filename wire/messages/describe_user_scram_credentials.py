@@ -1,8 +1,7 @@
 """The messages of DescribeUserScramCredentials (API key 50), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -11,10 +10,6 @@ class UserName(Struct):
 
 
 class DescribeUserScramCredentialsRequest(Request["DescribeUserScramCredentialsResponse"]):
-    key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     users: Annotated[list[UserName] | None, V(nullable="0+")] = []
 
 
@@ -31,10 +26,6 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Response):
-    key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""

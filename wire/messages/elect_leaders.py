@@ -4,9 +4,8 @@
 - Version 2 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -16,10 +15,6 @@ class TopicPartitions(Struct):
 
 
 class ElectLeadersRequest(Request["ElectLeadersResponse"]):
-    key: ClassVar = ApiKey.ELECT_LEADERS
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "2+"
-
     election_type: Annotated[Int8, V("1+")] = 0
     topic_partitions: Annotated[list[TopicPartitions] | None, V(nullable="0+")] = []
     timeout_ms: Int32 = 60000
@@ -37,10 +32,6 @@ class ReplicaElectionResult(Struct):
 
 
 class ElectLeadersResponse(Response):
-    key: ClassVar = ApiKey.ELECT_LEADERS
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "2+"
-
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, V("1+")] = 0
     replica_election_results: list[ReplicaElectionResult] = []

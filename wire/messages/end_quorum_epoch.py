@@ -4,9 +4,8 @@
   `preferred_successors` from the request. It adds `node_endpoints` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, UInt16, V
 
 
@@ -35,10 +34,6 @@ class LeaderEndpoint(Struct):
 
 
 class EndQuorumEpochRequest(Request["EndQuorumEpochResponse"]):
-    key: ClassVar = ApiKey.END_QUORUM_EPOCH
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     cluster_id: Annotated[str | None, V(nullable="0+")] = None
     topics: list[EndQuorumEpochRequestTopicData] = []
     leader_endpoints: Annotated[list[LeaderEndpoint], V("1+", ignorable=True)] = []
@@ -63,10 +58,6 @@ class NodeEndpoint(Struct):
 
 
 class EndQuorumEpochResponse(Response):
-    key: ClassVar = ApiKey.END_QUORUM_EPOCH
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     error_code: Int16 = 0
     topics: list[EndQuorumEpochResponseTopicData] = []
     node_endpoints: Annotated[list[NodeEndpoint], V("1+", tag=0)] = []

@@ -4,17 +4,12 @@
 - Version 5 adds `producer_id` and `producer_epoch` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, V
 
 
 class EndTxnRequest(Request["EndTxnResponse"]):
-    key: ClassVar = ApiKey.END_TXN
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "3+"
-
     transactional_id: str = ""
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
@@ -22,10 +17,6 @@ class EndTxnRequest(Request["EndTxnResponse"]):
 
 
 class EndTxnResponse(Response):
-    key: ClassVar = ApiKey.END_TXN
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "3+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     producer_id: Annotated[Int64, V("5+", ignorable=True)] = -1

@@ -3,26 +3,15 @@
 - Version 2 is flexible.
 """
 
-from typing import ClassVar
-
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response
 
 
 class ExpireDelegationTokenRequest(Request["ExpireDelegationTokenResponse"]):
-    key: ClassVar = ApiKey.EXPIRE_DELEGATION_TOKEN
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "2+"
-
     hmac: bytes = b""
     expiry_time_period_ms: Int64 = 0
 
 
 class ExpireDelegationTokenResponse(Response):
-    key: ClassVar = ApiKey.EXPIRE_DELEGATION_TOKEN
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "2+"
-
     error_code: Int16 = 0
     expiry_timestamp_ms: Int64 = 0
     throttle_time_ms: Int32 = 0

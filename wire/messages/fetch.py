@@ -15,9 +15,8 @@
 - Version 18 adds `high_watermark` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, AnyRecords, FrozenStruct, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -50,10 +49,6 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Request["FetchResponse"]):
-    key: ClassVar = ApiKey.FETCH
-    versions: ClassVar = "4-18"
-    flexible: ClassVar = "12+"
-
     cluster_id: Annotated[str | None, V("12+", nullable="12+", tag=0, ignorable=True)] = None
     replica_id: Annotated[Int32, V("0-14")] = -1
     replica_state: Annotated[ReplicaState, V("15+", tag=1)] = ReplicaState()
@@ -116,10 +111,6 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Response):
-    key: ClassVar = ApiKey.FETCH
-    versions: ClassVar = "4-18"
-    flexible: ClassVar = "12+"
-
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     error_code: Annotated[Int16, V("7+", ignorable=True)] = 0
     session_id: Annotated[Int32, V("7+")] = 0

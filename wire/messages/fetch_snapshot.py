@@ -3,9 +3,8 @@
 - Version 1 adds `replica_directory_id` to the request. It adds `node_endpoints` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, AnyRecords, FrozenStruct, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
 
 
@@ -28,10 +27,6 @@ class FetchSnapshotRequestTopicSnapshot(Struct):
 
 
 class FetchSnapshotRequest(Request["FetchSnapshotResponse"]):
-    key: ClassVar = ApiKey.FETCH_SNAPSHOT
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     cluster_id: Annotated[str | None, V(nullable="0+", tag=0)] = None
     replica_id: Int32 = -1
     max_bytes: Int32 = 2**31 - 1
@@ -65,10 +60,6 @@ class NodeEndpoint(Struct):
 
 
 class FetchSnapshotResponse(Response):
-    key: ClassVar = ApiKey.FETCH_SNAPSHOT
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Annotated[Int32, V(ignorable=True)] = 0
     error_code: Int16 = 0
     topics: list[FetchSnapshotResponseTopicSnapshot] = []

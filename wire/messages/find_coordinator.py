@@ -7,9 +7,8 @@
 """
 
 from enum import IntEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -22,10 +21,6 @@ class CoordinatorType(IntEnum):
 
 
 class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):
-    key: ClassVar = ApiKey.FIND_COORDINATOR
-    versions: ClassVar = "0-6"
-    flexible: ClassVar = "3+"
-
     key_: Annotated[str, V("0-3")] = ""
     key_type: Annotated[Int8, V("1+")] = 0
     coordinator_keys: Annotated[list[str], V("4+")] = []
@@ -41,10 +36,6 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Response):
-    key: ClassVar = ApiKey.FIND_COORDINATOR
-    versions: ClassVar = "0-6"
-    flexible: ClassVar = "3+"
-
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     error_code: Annotated[Int16, V("0-3")] = 0
     error_message: Annotated[str | None, V("1-3", nullable="1-3", ignorable=True)] = ""

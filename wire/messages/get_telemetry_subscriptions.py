@@ -1,24 +1,13 @@
 """The messages of GetTelemetrySubscriptions (API key 71), version 0, flexible."""
 
-from typing import ClassVar
-
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response
 
 
 class GetTelemetrySubscriptionsRequest(Request["GetTelemetrySubscriptionsResponse"]):
-    key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     client_instance_id: UUID = NIL
 
 
 class GetTelemetrySubscriptionsResponse(Response):
-    key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     client_instance_id: UUID = NIL

@@ -5,17 +5,12 @@
 - Version 4 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, V
 
 
 class HeartbeatRequest(Request["HeartbeatResponse"]):
-    key: ClassVar = ApiKey.HEARTBEAT
-    versions: ClassVar = "0-4"
-    flexible: ClassVar = "4+"
-
     group_id: str = ""
     generation_id: Int32 = 0
     member_id: str = ""
@@ -23,9 +18,5 @@ class HeartbeatRequest(Request["HeartbeatResponse"]):
 
 
 class HeartbeatResponse(Response):
-    key: ClassVar = ApiKey.HEARTBEAT
-    versions: ClassVar = "0-4"
-    flexible: ClassVar = "4+"
-
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     error_code: Int16 = 0

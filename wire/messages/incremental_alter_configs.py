@@ -3,9 +3,8 @@
 - Version 1 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -22,10 +21,6 @@ class AlterConfigsResource(Struct):
 
 
 class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"]):
-    key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     resources: list[AlterConfigsResource] = []
     validate_only: Bool = False
 
@@ -38,9 +33,5 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class IncrementalAlterConfigsResponse(Response):
-    key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "1+"
-
     throttle_time_ms: Int32 = 0
     responses: list[AlterConfigsResourceResponse] = []

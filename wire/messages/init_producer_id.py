@@ -10,12 +10,10 @@ Version 6 is not stable yet and not accepted.
 
 from typing import Annotated, ClassVar
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, V
 
 
 class InitProducerIdRequest(Request["InitProducerIdResponse"]):
-    key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar = "0-6"
     flexible: ClassVar = "2+"
 
@@ -28,7 +26,6 @@ class InitProducerIdRequest(Request["InitProducerIdResponse"]):
 
 
 class InitProducerIdResponse(Response):
-    key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar = "0-6"
     flexible: ClassVar = "2+"
 

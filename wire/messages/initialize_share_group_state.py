@@ -1,8 +1,7 @@
 """The messages of InitializeShareGroupState (API key 83), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -18,10 +17,6 @@ class InitializeStateData(Struct):
 
 
 class InitializeShareGroupStateRequest(Request["InitializeShareGroupStateResponse"]):
-    key: ClassVar = ApiKey.INITIALIZE_SHARE_GROUP_STATE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     topics: list[InitializeStateData] = []
 
@@ -38,8 +33,4 @@ class InitializeStateResult(Struct):
 
 
 class InitializeShareGroupStateResponse(Response):
-    key: ClassVar = ApiKey.INITIALIZE_SHARE_GROUP_STATE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     results: list[InitializeStateResult] = []

@@ -9,9 +9,8 @@
 - Version 9 adds `skip_assignment` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
@@ -21,10 +20,6 @@ class JoinGroupRequestProtocol(Struct):
 
 
 class JoinGroupRequest(Request["JoinGroupResponse"]):
-    key: ClassVar = ApiKey.JOIN_GROUP
-    versions: ClassVar = "0-9"
-    flexible: ClassVar = "6+"
-
     group_id: str = ""
     session_timeout_ms: Int32 = 0
     rebalance_timeout_ms: Annotated[Int32, V("1+", ignorable=True)] = -1
@@ -42,10 +37,6 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Response):
-    key: ClassVar = ApiKey.JOIN_GROUP
-    versions: ClassVar = "0-9"
-    flexible: ClassVar = "6+"
-
     throttle_time_ms: Annotated[Int32, V("2+", ignorable=True)] = 0
     error_code: Int16 = 0
     generation_id: Int32 = -1

@@ -6,9 +6,8 @@
 - Version 5 adds `reason` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
@@ -19,10 +18,6 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Request["LeaveGroupResponse"]):
-    key: ClassVar = ApiKey.LEAVE_GROUP
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "4+"
-
     group_id: str = ""
     member_id: Annotated[str, V("0-2")] = ""
     members: Annotated[list[MemberIdentity], V("3+")] = []
@@ -35,10 +30,6 @@ class MemberResponse(Struct):
 
 
 class LeaveGroupResponse(Response):
-    key: ClassVar = ApiKey.LEAVE_GROUP
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "4+"
-
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     error_code: Int16 = 0
     members: Annotated[list[MemberResponse], V("3+")] = []

@@ -3,17 +3,12 @@
 - Version 1 adds `resource_types` to the request. It adds `resource_type` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"]):
-    key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     resource_types: Annotated[list[Int8], V("1+")] = []
 
 
@@ -23,10 +18,6 @@ class ConfigResource(Struct):
 
 
 class ListConfigResourcesResponse(Response):
-    key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     config_resources: list[ConfigResource] = []

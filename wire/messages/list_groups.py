@@ -6,17 +6,12 @@
 - Version 5 adds `types_filter` to the request. It adds `group_type` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
 class ListGroupsRequest(Request["ListGroupsResponse"]):
-    key: ClassVar = ApiKey.LIST_GROUPS
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "3+"
-
     states_filter: Annotated[list[str], V("4+")] = []
     types_filter: Annotated[list[str], V("5+")] = []
 
@@ -29,10 +24,6 @@ class ListedGroup(Struct):
 
 
 class ListGroupsResponse(Response):
-    key: ClassVar = ApiKey.LIST_GROUPS
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "3+"
-
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     error_code: Int16 = 0
     groups: list[ListedGroup] = []

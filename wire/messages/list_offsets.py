@@ -6,9 +6,8 @@
 - Version 10 adds `timeout_ms` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -24,10 +23,6 @@ class ListOffsetsTopic(Struct):
 
 
 class ListOffsetsRequest(Request["ListOffsetsResponse"]):
-    key: ClassVar = ApiKey.LIST_OFFSETS
-    versions: ClassVar = "1-11"
-    flexible: ClassVar = "6+"
-
     replica_id: Int32 = 0
     isolation_level: Annotated[Int8, V("2+")] = 0
     topics: list[ListOffsetsTopic] = []
@@ -48,9 +43,5 @@ class ListOffsetsTopicResponse(Struct):
 
 
 class ListOffsetsResponse(Response):
-    key: ClassVar = ApiKey.LIST_OFFSETS
-    versions: ClassVar = "1-11"
-    flexible: ClassVar = "6+"
-
     throttle_time_ms: Annotated[Int32, V("2+", ignorable=True)] = 0
     topics: list[ListOffsetsTopicResponse] = []

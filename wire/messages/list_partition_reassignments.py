@@ -1,8 +1,7 @@
 """The messages of ListPartitionReassignments (API key 46), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
@@ -12,10 +11,6 @@ class ListPartitionReassignmentsTopics(Struct):
 
 
 class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
-    key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     timeout_ms: Int32 = 60000
     topics: Annotated[list[ListPartitionReassignmentsTopics] | None, V(nullable="0+")] = None
 
@@ -33,10 +28,6 @@ class OngoingTopicReassignment(Struct):
 
 
 class ListPartitionReassignmentsResponse(Response):
-    key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""

@@ -4,17 +4,12 @@
 - Version 2 adds `transactional_id_pattern` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class ListTransactionsRequest(Request["ListTransactionsResponse"]):
-    key: ClassVar = ApiKey.LIST_TRANSACTIONS
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     state_filters: list[str] = []
     producer_id_filters: list[Int64] = []
     duration_filter: Annotated[Int64, V("1+")] = -1
@@ -28,10 +23,6 @@ class TransactionState(Struct):
 
 
 class ListTransactionsResponse(Response):
-    key: ClassVar = ApiKey.LIST_TRANSACTIONS
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     unknown_state_filters: list[str] = []

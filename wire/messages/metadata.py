@@ -16,9 +16,8 @@
 - Version 13 adds `error_code` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, V
 
 
@@ -28,10 +27,6 @@ class MetadataRequestTopic(Struct):
 
 
 class MetadataRequest(Request["MetadataResponse"]):
-    key: ClassVar = ApiKey.METADATA
-    versions: ClassVar = "0-13"
-    flexible: ClassVar = "9+"
-
     topics: Annotated[list[MetadataRequestTopic] | None, V(nullable="1+")] = []
     allow_auto_topic_creation: Annotated[Bool, V("4+")] = True
     include_cluster_authorized_operations: Annotated[Bool, V("8-10")] = False
@@ -65,10 +60,6 @@ class MetadataResponseTopic(Struct):
 
 
 class MetadataResponse(Response):
-    key: ClassVar = ApiKey.METADATA
-    versions: ClassVar = "0-13"
-    flexible: ClassVar = "9+"
-
     throttle_time_ms: Annotated[Int32, V("3+", ignorable=True)] = 0
     brokers: list[MetadataResponseBroker] = []
     cluster_id: Annotated[str | None, V("2+", nullable="2+", ignorable=True)] = None

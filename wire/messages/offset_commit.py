@@ -9,9 +9,8 @@
   removes `name` from the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -29,10 +28,6 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Request["OffsetCommitResponse"]):
-    key: ClassVar = ApiKey.OFFSET_COMMIT
-    versions: ClassVar = "2-10"
-    flexible: ClassVar = "8+"
-
     group_id: str = ""
     generation_id_or_member_epoch: Annotated[Int32, V("1+", ignorable=True)] = -1
     member_id: Annotated[str, V("1+", ignorable=True)] = ""
@@ -53,9 +48,5 @@ class OffsetCommitResponseTopic(Struct):
 
 
 class OffsetCommitResponse(Response):
-    key: ClassVar = ApiKey.OFFSET_COMMIT
-    versions: ClassVar = "2-10"
-    flexible: ClassVar = "8+"
-
     throttle_time_ms: Annotated[Int32, V("3+", ignorable=True)] = 0
     topics: list[OffsetCommitResponseTopic] = []

@@ -1,8 +1,7 @@
 """The messages of OffsetDelete (API key 47), version 0, never flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
@@ -16,10 +15,6 @@ class OffsetDeleteRequestTopic(Struct):
 
 
 class OffsetDeleteRequest(Request["OffsetDeleteResponse"]):
-    key: ClassVar = ApiKey.OFFSET_DELETE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
-
     group_id: str = ""
     topics: list[OffsetDeleteRequestTopic] = []
 
@@ -35,10 +30,6 @@ class OffsetDeleteResponseTopic(Struct):
 
 
 class OffsetDeleteResponse(Response):
-    key: ClassVar = ApiKey.OFFSET_DELETE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
-
     error_code: Int16 = 0
     throttle_time_ms: Annotated[Int32, V(ignorable=True)] = 0
     topics: list[OffsetDeleteResponseTopic] = []

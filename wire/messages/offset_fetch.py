@@ -12,9 +12,8 @@
   removes `name` from the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -37,10 +36,6 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Request["OffsetFetchResponse"]):
-    key: ClassVar = ApiKey.OFFSET_FETCH
-    versions: ClassVar = "1-10"
-    flexible: ClassVar = "6+"
-
     group_id: Annotated[str, V("0-7")] = ""
     topics: Annotated[list[OffsetFetchRequestTopic] | None, V("0-7", nullable="2-7")] = []
     groups: Annotated[list[OffsetFetchRequestGroup], V("8+")] = []
@@ -81,10 +76,6 @@ class OffsetFetchResponseGroup(Struct):
 
 
 class OffsetFetchResponse(Response):
-    key: ClassVar = ApiKey.OFFSET_FETCH
-    versions: ClassVar = "1-10"
-    flexible: ClassVar = "6+"
-
     throttle_time_ms: Annotated[Int32, V("3+", ignorable=True)] = 0
     topics: Annotated[list[OffsetFetchResponseTopic], V("0-7")] = []
     error_code: Annotated[Int16, V("2-7", ignorable=True)] = 0

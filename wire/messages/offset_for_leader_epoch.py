@@ -4,9 +4,8 @@
 - Version 4 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -22,10 +21,6 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"]):
-    key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
-    versions: ClassVar = "2-4"
-    flexible: ClassVar = "4+"
-
     replica_id: Annotated[Int32, V("3+", ignorable=True)] = -2
     topics: list[OffsetForLeaderTopic] = []
 
@@ -43,9 +38,5 @@ class OffsetForLeaderTopicResult(Struct):
 
 
 class OffsetForLeaderEpochResponse(Response):
-    key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
-    versions: ClassVar = "2-4"
-    flexible: ClassVar = "4+"
-
     throttle_time_ms: Annotated[Int32, V("2+", ignorable=True)] = 0
     topics: list[OffsetForLeaderTopicResult] = []

@@ -8,9 +8,8 @@
   removes `name` from the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, FrozenStruct, Int16, Int32, Int64, Records, Request, Response, Struct, V
 
 
@@ -26,10 +25,6 @@ class TopicProduceData(Struct):
 
 
 class ProduceRequest(Request["ProduceResponse"]):
-    key: ClassVar = ApiKey.PRODUCE
-    versions: ClassVar = "3-13"
-    flexible: ClassVar = "9+"
-
     transactional_id: Annotated[str | None, V("3+", nullable="3+")] = None
     acks: Int16 = 0
     timeout_ms: Int32 = 0
@@ -71,10 +66,6 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Response):
-    key: ClassVar = ApiKey.PRODUCE
-    versions: ClassVar = "3-13"
-    flexible: ClassVar = "9+"
-
     responses: list[TopicProduceResponse] = []
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     node_endpoints: Annotated[list[NodeEndpoint], V("10+", tag=0)] = []

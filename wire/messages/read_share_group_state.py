@@ -1,8 +1,7 @@
 """The messages of ReadShareGroupState (API key 84), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -17,10 +16,6 @@ class ReadStateData(Struct):
 
 
 class ReadShareGroupStateRequest(Request["ReadShareGroupStateResponse"]):
-    key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     topics: list[ReadStateData] = []
 
@@ -47,8 +42,4 @@ class ReadStateResult(Struct):
 
 
 class ReadShareGroupStateResponse(Response):
-    key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     results: list[ReadStateResult] = []

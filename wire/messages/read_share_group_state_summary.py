@@ -3,9 +3,8 @@
 - Version 1 adds `delivery_complete_count` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -20,10 +19,6 @@ class ReadStateSummaryData(Struct):
 
 
 class ReadShareGroupStateSummaryRequest(Request["ReadShareGroupStateSummaryResponse"]):
-    key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     topics: list[ReadStateSummaryData] = []
 
@@ -44,8 +39,4 @@ class ReadStateSummaryResult(Struct):
 
 
 class ReadShareGroupStateSummaryResponse(Response):
-    key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     results: list[ReadStateSummaryResult] = []

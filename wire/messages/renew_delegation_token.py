@@ -3,26 +3,15 @@
 - Version 2 is flexible.
 """
 
-from typing import ClassVar
-
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response
 
 
 class RenewDelegationTokenRequest(Request["RenewDelegationTokenResponse"]):
-    key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "2+"
-
     hmac: bytes = b""
     renew_period_ms: Int64 = 0
 
 
 class RenewDelegationTokenResponse(Response):
-    key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "2+"
-
     error_code: Int16 = 0
     expiry_timestamp_ms: Int64 = 0
     throttle_time_ms: Int32 = 0

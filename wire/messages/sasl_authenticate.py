@@ -4,25 +4,16 @@
 - Version 2 is flexible.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int64, Request, Response, V
 
 
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
-    key: ClassVar = ApiKey.SASL_AUTHENTICATE
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "2+"
-
     auth_bytes: bytes = b""
 
 
 class SaslAuthenticateResponse(Response):
-    key: ClassVar = ApiKey.SASL_AUTHENTICATE
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "2+"
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
     auth_bytes: bytes = b""

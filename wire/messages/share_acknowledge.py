@@ -3,9 +3,8 @@
 - Version 2 adds `is_renew_ack` to the request. It adds `acquisition_lock_timeout_ms` to the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, FrozenStruct, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -26,10 +25,6 @@ class AcknowledgeTopic(Struct):
 
 
 class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"]):
-    key: ClassVar = ApiKey.SHARE_ACKNOWLEDGE
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "0+"
-
     group_id: Annotated[str | None, V(nullable="0+")] = None
     member_id: Annotated[str | None, V(nullable="0+")] = ""
     share_session_epoch: Int32 = 0
@@ -62,10 +57,6 @@ class NodeEndpoint(Struct):
 
 
 class ShareAcknowledgeResponse(Response):
-    key: ClassVar = ApiKey.SHARE_ACKNOWLEDGE
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None

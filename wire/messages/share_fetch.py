@@ -3,9 +3,8 @@
 - Version 2 adds `share_acquire_mode` and `is_renew_ack` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import (
     NIL,
     UUID,
@@ -46,10 +45,6 @@ class ForgottenTopic(Struct):
 
 
 class ShareFetchRequest(Request["ShareFetchResponse"]):
-    key: ClassVar = ApiKey.SHARE_FETCH
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "0+"
-
     group_id: Annotated[str | None, V(nullable="0+")] = None
     member_id: Annotated[str | None, V(nullable="0+")] = ""
     share_session_epoch: Int32 = 0
@@ -99,10 +94,6 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Response):
-    key: ClassVar = ApiKey.SHARE_FETCH
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None

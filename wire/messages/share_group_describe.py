@@ -1,18 +1,13 @@
 """The messages of ShareGroupDescribe (API key 77), version 1, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import field
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, V
 
 
 class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"]):
-    key: ClassVar = ApiKey.SHARE_GROUP_DESCRIBE
-    versions: ClassVar = "1"
-    flexible: ClassVar = "0+"
-
     group_ids: list[str] = []
     include_authorized_operations: Bool = False
 
@@ -50,9 +45,5 @@ class DescribedGroup(Struct):
 
 
 class ShareGroupDescribeResponse(Response):
-    key: ClassVar = ApiKey.SHARE_GROUP_DESCRIBE
-    versions: ClassVar = "1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     groups: list[DescribedGroup] = []

@@ -1,16 +1,11 @@
 """The messages of ShareGroupHeartbeat (API key 76), version 1, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
 class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"]):
-    key: ClassVar = ApiKey.SHARE_GROUP_HEARTBEAT
-    versions: ClassVar = "1"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     member_id: str = ""
     member_epoch: Int32 = 0
@@ -28,10 +23,6 @@ class Assignment(Struct):
 
 
 class ShareGroupHeartbeatResponse(Response):
-    key: ClassVar = ApiKey.SHARE_GROUP_HEARTBEAT
-    versions: ClassVar = "1"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None

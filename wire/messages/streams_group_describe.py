@@ -1,18 +1,13 @@
 """The messages of StreamsGroupDescribe (API key 89), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import field
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
 
 
 class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
-    key: ClassVar = ApiKey.STREAMS_GROUP_DESCRIBE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     group_ids: list[str] = []
     include_authorized_operations: Bool = False
 
@@ -95,9 +90,5 @@ class DescribedGroup(Struct):
 
 
 class StreamsGroupDescribeResponse(Response):
-    key: ClassVar = ApiKey.STREAMS_GROUP_DESCRIBE
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     groups: list[DescribedGroup] = []

@@ -1,8 +1,7 @@
 """The messages of StreamsGroupHeartbeat (API key 88), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, FrozenStruct, Int8, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
 
 
@@ -56,10 +55,6 @@ class TaskOffset(Struct):
 
 
 class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
-    key: ClassVar = ApiKey.STREAMS_GROUP_HEARTBEAT
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     member_id: str = ""
     member_epoch: Int32 = 0
@@ -96,10 +91,6 @@ class EndpointToPartitions(Struct):
 
 
 class StreamsGroupHeartbeatResponse(Response):
-    key: ClassVar = ApiKey.STREAMS_GROUP_HEARTBEAT
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None

@@ -7,9 +7,8 @@
   response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
@@ -19,10 +18,6 @@ class SyncGroupRequestAssignment(Struct):
 
 
 class SyncGroupRequest(Request["SyncGroupResponse"]):
-    key: ClassVar = ApiKey.SYNC_GROUP
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "4+"
-
     group_id: str = ""
     generation_id: Int32 = 0
     member_id: str = ""
@@ -33,10 +28,6 @@ class SyncGroupRequest(Request["SyncGroupResponse"]):
 
 
 class SyncGroupResponse(Response):
-    key: ClassVar = ApiKey.SYNC_GROUP
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "4+"
-
     throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
     error_code: Int16 = 0
     protocol_type: Annotated[str | None, V("5+", nullable="5+", ignorable=True)] = None

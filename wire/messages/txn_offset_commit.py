@@ -4,9 +4,8 @@
 - Version 3 is flexible and adds `generation_id`, `member_id`, and `group_instance_id` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -23,10 +22,6 @@ class TxnOffsetCommitRequestTopic(Struct):
 
 
 class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"]):
-    key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "3+"
-
     transactional_id: str = ""
     group_id: str = ""
     producer_id: Int64 = 0
@@ -48,9 +43,5 @@ class TxnOffsetCommitResponseTopic(Struct):
 
 
 class TxnOffsetCommitResponse(Response):
-    key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
-    versions: ClassVar = "0-5"
-    flexible: ClassVar = "3+"
-
     throttle_time_ms: Int32 = 0
     topics: list[TxnOffsetCommitResponseTopic] = []

@@ -1,24 +1,15 @@
 """The messages of UnregisterBroker (API key 64), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, V
 
 
 class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"]):
-    key: ClassVar = ApiKey.UNREGISTER_BROKER
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     broker_id: Int32 = 0
 
 
 class UnregisterBrokerResponse(Response):
-    key: ClassVar = ApiKey.UNREGISTER_BROKER
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""

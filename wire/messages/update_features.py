@@ -4,9 +4,8 @@
 - Version 2 removes `results` from the response.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
@@ -18,10 +17,6 @@ class FeatureUpdateKey(Struct):
 
 
 class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"]):
-    key: ClassVar = ApiKey.UPDATE_FEATURES
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     timeout_ms: Int32 = 60000
     feature_updates: list[FeatureUpdateKey] = []
     validate_only: Annotated[Bool, V("1+")] = False
@@ -34,10 +29,6 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Response):
-    key: ClassVar = ApiKey.UPDATE_FEATURES
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""

@@ -1,8 +1,7 @@
 """The messages of UpdateRaftVoter (API key 82), version 0, flexible."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, FrozenStruct, Int16, Int32, Request, Response, Struct, UInt16, V
 
 
@@ -18,10 +17,6 @@ class KRaftVersionFeature(FrozenStruct, frozen=True):
 
 
 class UpdateRaftVoterRequest(Request["UpdateRaftVoterResponse"]):
-    key: ClassVar = ApiKey.UPDATE_RAFT_VOTER
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     cluster_id: Annotated[str | None, V(nullable="0+")] = ""
     current_leader_epoch: Int32 = 0
     voter_id: Int32 = 0
@@ -38,10 +33,6 @@ class CurrentLeader(FrozenStruct, frozen=True):
 
 
 class UpdateRaftVoterResponse(Response):
-    key: ClassVar = ApiKey.UPDATE_RAFT_VOTER
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     current_leader: Annotated[CurrentLeader, V(tag=0)] = CurrentLeader()

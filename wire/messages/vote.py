@@ -5,9 +5,8 @@
 - Version 2 adds `pre_vote` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
 
 
@@ -28,10 +27,6 @@ class VoteRequestTopicData(Struct):
 
 
 class VoteRequest(Request["VoteResponse"]):
-    key: ClassVar = ApiKey.VOTE
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     cluster_id: Annotated[str | None, V(nullable="0+")] = None
     voter_id: Annotated[Int32, V("1+", ignorable=True)] = -1
     topics: list[VoteRequestTopicData] = []
@@ -57,10 +52,6 @@ class NodeEndpoint(Struct):
 
 
 class VoteResponse(Response):
-    key: ClassVar = ApiKey.VOTE
-    versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
-
     error_code: Int16 = 0
     topics: list[VoteResponseTopicData] = []
     node_endpoints: Annotated[list[NodeEndpoint], V("1+", tag=0)] = []

@@ -3,9 +3,8 @@
 - Version 1 adds `delivery_complete_count` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -31,10 +30,6 @@ class WriteStateData(Struct):
 
 
 class WriteShareGroupStateRequest(Request["WriteShareGroupStateResponse"]):
-    key: ClassVar = ApiKey.WRITE_SHARE_GROUP_STATE
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     group_id: str = ""
     topics: list[WriteStateData] = []
 
@@ -51,8 +46,4 @@ class WriteStateResult(Struct):
 
 
 class WriteShareGroupStateResponse(Response):
-    key: ClassVar = ApiKey.WRITE_SHARE_GROUP_STATE
-    versions: ClassVar = "0-1"
-    flexible: ClassVar = "0+"
-
     results: list[WriteStateResult] = []

@@ -3,9 +3,8 @@
 - Version 2 adds `transaction_version` to the request.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from wire.api import ApiKey
 from wire.declare import Bool, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
@@ -24,10 +23,6 @@ class WritableTxnMarker(Struct):
 
 
 class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"]):
-    key: ClassVar = ApiKey.WRITE_TXN_MARKERS
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "1+"
-
     markers: list[WritableTxnMarker] = []
 
 
@@ -47,8 +42,4 @@ class WritableTxnMarkerResult(Struct):
 
 
 class WriteTxnMarkersResponse(Response):
-    key: ClassVar = ApiKey.WRITE_TXN_MARKERS
-    versions: ClassVar = "1-2"
-    flexible: ClassVar = "1+"
-
     markers: list[WritableTxnMarkerResult] = []
