@@ -18,9 +18,11 @@ from pykbroker.cli.start.start import start
 from pykbroker.core.config.docs import DOCS, UNUSED
 from pykbroker.core.config.row import Row
 from pykbroker.core.config.table import BROKER
+from pykbroker.core.security.rights import RIGHTS, Need
 from tests.interop import drop_in_programs as drop_in
 from tools.examples import PROGRAMS
 from tools.tested_with import rows
+from wire.api import APIS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -47,6 +49,24 @@ def apis() -> str:
         ("key", "API", "versions", "what it does"),
         *((str(key), name, versions, does) for key, name, versions, does in sorted(found)),
     )
+
+
+def rights() -> str:
+    """Return the rights that each API needs, with the answer to a client without them, in the order of their keys."""
+    found = []
+    for key, rows in sorted(RIGHTS.items()):
+        api = APIS[key].request.__name__.removesuffix("Request")
+        found += [
+            (api, right.part, " or ".join(map(need_text, right.needs)), right.denial.value.format(right.code.name))
+            for right in rows
+        ] or [(api, "", "none", "")]
+    return table(("API", "part of a request", "right", "without it"), *found)
+
+
+def need_text(need: Need) -> str:
+    """Return an operation and its resource, such as `WRITE on the topic`."""
+    resource = need.resource.name.lower().replace("_", " ")
+    return f"{need.operation.name} on {'any' if need.anywhere else 'the'} {resource}"
 
 
 def own_configs() -> str:
@@ -129,6 +149,7 @@ PARTS = {
     "drop-in-producer": lambda: drop_in_differences(drop_in.PROGRAMS_OF_PRODUCER, drop_in.OF_PRODUCER),
     "drop-in-consumer": lambda: drop_in_differences(drop_in.PROGRAMS_OF_CONSUMER, drop_in.OF_CONSUMER),
     "apis": apis,
+    "rights": rights,
     "own-configs": own_configs,
     "idle-configs": idle_configs,
     "options": options,

@@ -38,11 +38,11 @@ CODES = {
 
 
 class Denial(Enum):
-    """The answer to a client that lacks a right."""
+    """The answer to a client that lacks a right. The text, which documents it, has a place for the error code."""
 
-    PART = "the error, for this part"
-    WHOLE = "the error, for the whole request"
-    LEFT_OUT = "nothing: the response leaves the part out"
+    PART = "{}"
+    WHOLE = "{} for the whole request"
+    LEFT_OUT = "it is left out"
 
 
 class Need(msgspec.Struct, frozen=True, eq=False, gc=False):
