@@ -54,11 +54,11 @@ def apis() -> str:
 def rights() -> str:
     """Return the rights that each API needs, with the answer to a client without them, in the order of their keys."""
     found = []
-    for key, rows in sorted(RIGHTS.items()):
+    for key, needed in sorted(RIGHTS.items()):
         api = APIS[key].request.__name__.removesuffix("Request")
         found += [
             (api, right.part, " or ".join(map(need_text, right.needs)), right.denial.value.format(right.code.name))
-            for right in rows
+            for right in needed
         ] or [(api, "", "none", "")]
     return table(("API", "part of a request", "right", "without it"), *found)
 

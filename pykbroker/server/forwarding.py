@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.server.handler import CloseConnection, EncodedResponse, Handler, Later, RequestContext
-from wire.api import ApiKey
-from wire.declare import Request
+from wire.api import APIS, ApiKey
+from wire.declare import Buffer, Request, Response
 from wire.error_codes import ErrorCode
-from wire.frame import LENGTH_BYTES, encode_request
+from wire.frame import LENGTH_BYTES, decode_response, encode_request
 from wire.header import decode_response_header
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+Rsp = TypeVar("Rsp", bound=Response)
 
 FORWARD_S_MAX = 60.0
 """The time after which a forwarded request fails, while no controller answers it."""
@@ -38,26 +40,40 @@ class ForwardedHandler(Handler):
         return Later(self._forward(context, request), holds_connection=True, awaits_node=True)
 
     async def _forward(self, context: RequestContext, request: Request[Any]) -> EncodedResponse:
-        session = context.session
-        envelope = EnvelopeRequest(
-            request_data=encode_request(request, context.version, 0, context.client_id)[LENGTH_BYTES:],
-            request_principal=encode_principal(session.principal),
-            client_host_address=encode_host(session.client_host),
-        )
-        response = await self._sender.ask(envelope, s_max=FORWARD_S_MAX)
-        return unwrapped(response, self.key, context.version)
+        data = await forwarded(self._sender, context, request)
+        _, pos = decode_response_header(data, 0, len(data), self.key, context.version)
+        return EncodedResponse([data[pos:]])
 
 
-def unwrapped(envelope: EnvelopeResponse, key: ApiKey, version: int) -> EncodedResponse:
-    """Return the response in an envelope.
+class Forwarding:
+    """Requests that their handlers forward after they have done a part themselves."""
+
+    def __init__(self, sender: EnvelopeSender) -> None:
+        self._sender = sender
+
+    async def ask(self, context: RequestContext, request: Request[Rsp]) -> Rsp:
+        """Return the controller's response to a client's request. Raise the errors of `forwarded`."""
+        data = await forwarded(self._sender, context, request)
+        response_class: Any = APIS[request.key].response
+        response: Rsp = decode_response(response_class, context.version, data)[1]
+        return response
+
+
+async def forwarded(sender: EnvelopeSender, context: RequestContext, request: Request[Any]) -> Buffer:
+    """Return the controller's response to a client's request, with its header. The controller authorizes the client.
 
     Raise CloseConnection if the controller does not support the version of the request, as Kafka does, and ApiError
     UNKNOWN_SERVER_ERROR for any other error of the envelope.
     """
+    session, key, version = context.session, ApiKey(request.key), context.version
+    question = EnvelopeRequest(
+        request_data=encode_request(request, version, 0, context.client_id)[LENGTH_BYTES:],
+        request_principal=encode_principal(session.principal),
+        client_host_address=encode_host(session.client_host),
+    )
+    envelope = await sender.ask(question, s_max=FORWARD_S_MAX)
     if envelope.error_code == ErrorCode.UNSUPPORTED_VERSION:
         raise CloseConnection(f"the controller does not support {key.name} version {version}")
     if envelope.error_code or envelope.response_data is None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller refused to handle a forwarded {key.name}")
-    data = envelope.response_data
-    _, pos = decode_response_header(data, 0, len(data), key, version)
-    return EncodedResponse([data[pos:]])
+    return envelope.response_data

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.security.rights import RIGHTS, Right, require
+from pykbroker.server.forwarding import ForwardedHandler
 from pykbroker.server.handler import Answer, Handler, RequestContext
 
 
@@ -27,7 +28,12 @@ class GuardedHandler(Handler, msgspec.Struct, frozen=True):
 
 
 def guarded(handler: Handler) -> Handler:
-    """Return a handler that authorizes each request first, or the handler itself if it authorizes the parts."""
+    """Return a handler that authorizes each request first, or the handler itself if it authorizes the parts.
+
+    A request that is forwarded is authorized by the controller.
+    """
+    if isinstance(handler, ForwardedHandler):
+        return handler
     for right in RIGHTS[handler.key]:
         if right.first:
             return GuardedHandler(handler, right)

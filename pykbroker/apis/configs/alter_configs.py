@@ -10,6 +10,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import ALTER_CONFIGS, require_for_config
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.own_configs import OwnConfigs
+from pykbroker.server.forwarding import Forwarding
 from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.alter_configs import (
@@ -29,6 +30,8 @@ class AlterConfigs(ApiHandler, frozen=True):
 
     controller: ActiveController
     own: OwnConfigs | None = None
+    forwarding: Forwarding | None = None
+    """The way to a controller in another process, which authorizes the client."""
 
     def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Later:
         # the next request sees the change
@@ -38,14 +41,18 @@ class AlterConfigs(ApiHandler, frozen=True):
         resources, allowed, answers = request.resources, [], {}
         for resource in resources:
             try:
-                require_for_config(context, ALTER_CONFIGS, named(resource))
+                if self.forwarding is None:
+                    require_for_config(context, ALTER_CONFIGS, named(resource))
                 if self.own is not None:
                     self.own.check(resource)
                 allowed.append(resource)
             except ApiError as error:
                 answers[named(resource)] = failed(resource, error.code, error.message)
         request.resources = allowed
-        response = await self.controller.ask(request)
+        if self.forwarding is None:
+            response = await self.controller.ask(request)
+        else:
+            response = await self.forwarding.ask(context, request)
         answers.update({named(answer): answer for answer in response.responses})
         response.responses = [answers[named(resource)] for resource in resources]
         return response

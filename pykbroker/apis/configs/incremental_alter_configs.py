@@ -17,6 +17,7 @@ from pykbroker.core.security.rights import INCREMENTAL_ALTER_CONFIGS, require_fo
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.own_configs import OwnConfigs
+from pykbroker.server.forwarding import Forwarding
 from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from pykbroker.server.log_levels import alter_levels
 from pykbroker.world.portions import AT_ONCE_MAX
@@ -39,6 +40,8 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
     node_id: int
     controller: ActiveController
     own: OwnConfigs | None = None
+    forwarding: Forwarding | None = None
+    """The way to a controller in another process, which authorizes the client for all but log levels."""
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
         # the next request sees the change
@@ -51,7 +54,8 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
             try:
-                require_for_config(context, INCREMENTAL_ALTER_CONFIGS, named(resource))
+                if self.forwarding is None or resource.resource_type == ConfigResource.BROKER_LOGGER:
+                    require_for_config(context, INCREMENTAL_ALTER_CONFIGS, named(resource))
                 if self.own is not None:
                     self.own.check(resource)
                 if resource.resource_type == ConfigResource.BROKER_LOGGER and times[named(resource)] == 1:
@@ -62,7 +66,10 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
             except ApiError as error:
                 answers[named(resource)] = answered(resource, error.code, error.message)
         request.resources = allowed
-        response = await self.controller.ask(request)
+        if self.forwarding is None:
+            response = await self.controller.ask(request)
+        else:
+            response = await self.forwarding.ask(context, request)
         return now_or_later(in_order(resources, answers, response))
 
 

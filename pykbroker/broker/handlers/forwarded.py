@@ -36,7 +36,7 @@ FORWARDABLE = frozenset(
 )
 """The APIs that a controller accepts in an Envelope."""
 LOCAL = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
-"""Forwardable APIs of which the broker handles a part itself: log levels. Its handler asks the controller."""
+"""Forwardable APIs of which the broker handles a part itself: log levels. Its handlers forward the rest."""
 FORWARDED_ONLY = ((ApiKey.DESCRIBE_QUORUM, "0-2"),)
 """APIs that a node without a controller has no handler of its own for, with their versions."""
 
