@@ -51,7 +51,7 @@ def test_ends_are_asked_for_before_and_after_the_claims_of_a_growing_archive(mon
         return AuditFindings(now, cluster, [])
 
     def with_archive(*arguments: Any) -> AuditFindings:
-        return arguments[4](ArchivedRecords(ArchiveClaims({A0: 10, A1: 5}), FRAME))
+        return arguments[3](ArchivedRecords(ArchiveClaims({A0: 10, A1: 5}), FRAME))
 
     monkeypatch.setattr(audit_job, "_topics", lambda _: (ClusterFacts("c", {}, {}), looks.pop(0)))
     monkeypatch.setattr(audit_job, "read_records", lambda *_, **__: FRAME)
