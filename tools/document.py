@@ -22,7 +22,7 @@ from pykbroker.core.security.rights import RIGHTS, Need
 from tests.interop import drop_in_programs as drop_in
 from tools.examples import PROGRAMS
 from tools.tested_with import rows
-from wire.api import APIS
+from wire.apis import APIS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -7,7 +7,8 @@ from typing import Any, Protocol, TypeVar
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.server.handler import CloseConnection, EncodedResponse, Handler, Later, RequestContext
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import Buffer, Request, Response
 from wire.error_codes import ErrorCode
 from wire.frame import LENGTH_BYTES, decode_response, encode_request

@@ -25,7 +25,8 @@ from pykbroker.server.login.table import SaslListener
 from pykbroker.server.shared import Shared
 from tests.unit.core.security.sasl.scram_client import final
 from tests.unit.server.rig import Api, Rig, Ticks, shared
-from wire.api import APIS, ApiKey
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.frame import decode_response, encode_request
