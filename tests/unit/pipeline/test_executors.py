@@ -14,7 +14,13 @@ from pykbroker.pipeline.executors import closure, pack, requirements
 
 
 def test_requirements_of_extras_and_of_other_platforms_are_left_out() -> None:
-    texts = ["attrs>=23", "idna", "cffi>=1.14; os_name == 'nt' and x", "pytest; extra == 'test'", "exceptiongroup ; 1"]
+    texts = [
+        "attrs>=23",
+        "idna",
+        "no-such-thing>=1; os_name == 'nt' and x",
+        "pytest; extra == 'test'",
+        "neither-this ; 1",
+    ]
     assert requirements(texts) == ["attrs", "idna"]
     assert requirements(["msgspec>=1; python_version > '3'"]) == ["msgspec"]
 
