@@ -27,7 +27,7 @@ from pykbroker.world.system_handshakes import Handshakes
 from pykbroker.world.system_poll import Poll
 from pykbroker.world.system_pump import NOTHING, READS, RECV_BYTES, WRITES, SocketPump
 
-PIECE_BYTES = 16384
+PIECE_BYTES = 32_768
 """The number of bytes that enter or leave a BIO at once. A BIO keeps 4/3 of its largest content until it is freed."""
 SEALED_BYTES = 262_144
 """The number of bytes that are sealed before the socket is offered them."""
@@ -223,18 +223,21 @@ class TlsPump(SocketPump):
     def _fill(self, opened: memoryview) -> int:
         """Open records into a buffer until it is full or no record is complete, and return the number of bytes."""
         read, incoming, size, room = self._ssl.read, self._incoming, 0, len(opened)
-        more = not self._is_over and (incoming.pending or self._ssl.pending() or self._feed())
-        while more and size < room:
+        while size < room and not self._is_over and (incoming.pending or self._ssl.pending() or self._feed()):
+            is_last = not self._unopened
             try:
-                got: Any = read(room - size, opened[size:])  # bytes only without a buffer
+                while size < room:
+                    got: Any = read(room - size, opened[size:])  # bytes only without a buffer
+                    if not got:
+                        self._is_over, self._unopened = True, NO_BYTES
+                        break
+                    size += got
+                    # Of other pieces the error tells the end, which costs less than a question for each record.
+                    if is_last and not incoming.pending:
+                        break
             except ssl.SSLWantReadError:
-                more = self._feed()
-                continue
-            if not got:
-                self._is_over, self._unopened = True, NO_BYTES
-                break
-            size += got
-            more = incoming.pending or self._feed()
+                if is_last:
+                    break
         return size
 
     def _feed(self) -> bool:
