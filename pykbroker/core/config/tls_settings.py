@@ -24,7 +24,7 @@ KINDS = (JKS, PKCS12, PEM)
 KEYSTORE, TRUSTSTORE = "ssl.keystore", "ssl.truststore"
 KEY, CHAIN, TRUSTED = "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates"
 KEY_PASSWORD, PROTOCOLS, CIPHERS = "ssl.key.password", "ssl.enabled.protocols", "ssl.cipher.suites"
-CLIENT_AUTH = "ssl.client.auth"
+CLIENT_AUTH, HOST_CHECK = "ssl.client.auth", "ssl.endpoint.identification.algorithm"
 TLS12, TLS13 = "TLSv1.2", "TLSv1.3"
 NEVER_USED = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 
@@ -56,6 +56,26 @@ class TlsSettings(msgspec.Struct, frozen=True):
     may_change_hosts: bool = True
 
 
+class ClientTlsSettings(msgspec.Struct, frozen=True):
+    """The TLS of outgoing connections. Without a truststore they trust the authorities of the machine."""
+
+    keystore: TlsStore | None
+    key_password: Secret | None
+    truststore: TlsStore | None
+    versions: frozenset[str]
+    ciphers: tuple[str, ...]
+    checks_host: bool
+    """Whether the certificate of a broker must be for the host that the connection is to."""
+
+
+def client_tls_settings(place: str, configs: ListenerConfigs) -> ClientTlsSettings:
+    """Return the TLS of outgoing connections, whose configs errors call `place`. Raise StartError as `tls_settings`."""
+    try:
+        return _Reader(place, configs).client_settings()
+    except ApiError as error:
+        raise StartError(f"{place}: {error}") from None
+
+
 def tls_settings(listener: str, configs: ListenerConfigs) -> TlsSettings:
     """Return the TLS of a listener. Raise StartError if its configs contradict each other."""
     try:
@@ -71,6 +91,8 @@ class _Reader:
     def settings(self) -> TlsSettings:
         client_auth = str(self._configs.get(CLIENT_AUTH))
         keystore, truststore = self._keystore(), self._truststore()
+        if keystore is None:
+            raise self._refuse(f"{KEYSTORE}.location is missing: name a file with a key and its certificate")
         if client_auth != "none" and truststore is None:
             raise self._refuse(
                 f"{CLIENT_AUTH}={client_auth} needs certificates to trust: set {TRUSTSTORE}.location,"
@@ -84,7 +106,7 @@ class _Reader:
         return TlsSettings(
             self._listener,
             keystore,
-            self._secret(KEY_PASSWORD) or keystore.password,
+            self._key_password(keystore),
             truststore,
             client_auth,
             versions,
@@ -94,13 +116,21 @@ class _Reader:
             bool(self._configs.get("ssl.allow.san.changes")),
         )
 
-    def _keystore(self) -> TlsStore:
+    def client_settings(self) -> ClientTlsSettings:
+        keystore, truststore = self._keystore(), self._truststore()
+        versions, ciphers = self._versions_and_ciphers()
+        checks_host = self._configs.get(HOST_CHECK) == "https"
+        return ClientTlsSettings(
+            keystore, self._key_password(keystore), truststore, versions, ciphers, checks_host=checks_host
+        )
+
+    def _key_password(self, keystore: TlsStore | None) -> Secret | None:
+        return self._secret(KEY_PASSWORD) or (None if keystore is None else keystore.password)
+
+    def _keystore(self) -> TlsStore | None:
         key, chain = self._secret(KEY), self._secret(CHAIN)
         if key is None and chain is None:
-            store = self._file(KEYSTORE)
-            if store is None:
-                raise self._refuse(f"{KEYSTORE}.location is missing: name a file with a key and its certificate")
-            return store
+            return self._file(KEYSTORE)
         if key is None or chain is None:
             raise self._refuse(f"{KEY} and {CHAIN} belong together: set the other one, too")
         return self._inline(KEYSTORE, KEY, Secret(f"{key.reveal()}\n{chain.reveal()}"))

@@ -92,3 +92,19 @@ def test_a_plaintext_client_is_logged(house: House, caplog: pytest.LogCaptureFix
     with ends(shaken=False, tls=tls_of(house), connection=Client()) as both:
         both.send(bytes(30))
     assert "it does not speak TLS, and the listener does: set security.protocol=SSL" in caplog.text
+
+
+def test_a_resumed_session_keeps_its_principal(house: House) -> None:
+    tls, client = tls_of(house), client_context(signed_by=OURS)
+    session = None
+    for is_resumed in (False, True):
+        connection = Client()
+        with ends(client, shaken=False, tls=tls, connection=connection) as both:
+            both.client = client.wrap_bio(both.incoming, both.outgoing, server_hostname="localhost", session=session)
+            both.shake()
+            connection.out.append(b"x")  # the ticket of TLS 1.3 comes before it
+            both.pump.flush()
+            assert both.read(1) == b"x"
+            session = both.client.session
+            assert both.client.session_reused == is_resumed
+        assert connection.session.principal.startswith("User:OU=Testing cert")
