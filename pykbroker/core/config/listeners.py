@@ -280,7 +280,9 @@ def protocols(texts: Texts, named: Iterable[str] = ()) -> dict[str, SecurityProt
         if not colon or not name:
             raise StartError(f"{PROTOCOL_MAP}: {entry!r} is not NAME:PROTOCOL, such as EXTERNAL:PLAINTEXT")
         if protocol not in of_name:
-            raise StartError(f"{PROTOCOL_MAP}: {name} has the unknown protocol {protocol}: write {name}:PLAINTEXT")
+            raise StartError(
+                f"{PROTOCOL_MAP}: {name} has the unknown protocol {protocol}: write one of {', '.join(of_name)}"
+            )
         found[name] = of_name[protocol]
     return found
 

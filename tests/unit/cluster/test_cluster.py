@@ -75,6 +75,20 @@ async def test_the_connections_of_the_controllers_listener_are_counted_too(tmp_p
         assert set(two.connections_open) == {"PLAINTEXT"}
 
 
+async def test_a_listener_of_the_controller_has_the_limits_with_its_name(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, listener_name_controller_max_connections="1") as running:
+        first, second = await running.controller_client(), await running.controller_client()
+        await first.call(ApiVersionsRequest("test", "1"), 3)
+        await second.send(ApiVersionsRequest("test", "1"), 3)
+        for _ in range(3):
+            await first.call(ApiVersionsRequest("test", "1"), 3)
+            await running.clients[1].call(ApiVersionsRequest("test", "1"), 3)
+        server = (await running.brokers[1].serving.observer.statistics()).server
+        assert server.connections_open["CONTROLLER"] == 1
+        await first.stream.aclose()
+        await second.receive()
+
+
 async def test_a_broker_serves_its_own_partitions_and_names_the_leader_of_all_others(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as running:
         await running.clients[1].create("t", 4)

@@ -112,7 +112,8 @@ def test_an_open_listener_keeps_its_address_whatever_is_written() -> None:
         ),
         (
             {MAP: f"{KNOWN},EXT:TLS"},
-            "listener.security.protocol.map: EXT has the unknown protocol TLS: write EXT:PLAINTEXT",
+            "listener.security.protocol.map: EXT has the unknown protocol TLS: write one of PLAINTEXT, SSL,"
+            " SASL_PLAINTEXT, SASL_SSL",
         ),
         (
             {LISTENERS: BOTH, MAP: f"{KNOWN},EXT:SASL_SSL"},

@@ -121,7 +121,8 @@ def test_the_default_listener_is_on_localhost() -> None:
         ),
         (
             {"listeners": "A://:1", MAP: "A:PLAIN"},
-            "listener.security.protocol.map: A has the unknown protocol PLAIN: write A:PLAINTEXT",
+            "listener.security.protocol.map: A has the unknown protocol PLAIN: write one of PLAINTEXT, SSL,"
+            " SASL_PLAINTEXT, SASL_SSL",
         ),
         (
             {"listeners": "A://:1", MAP: "A"},
