@@ -21,6 +21,7 @@ from wire import stored
 from wire.apis import APIS
 from wire.declare import Message, Request, Response, Stored
 from wire.schema import Field, Type, fields_of
+from wire.stored import framing
 from wire.stored.framing import CoordinatorKey, CoordinatorValue, FramedRecord
 from wire.versions import Versions, parse_versions
 
@@ -73,7 +74,7 @@ def declarations() -> dict[str, type[Message]]:
         found |= {cls.__name__: cls for cls in (api.request, api.response)}
     for module in pkgutil.iter_modules(stored.__path__, "wire.stored."):
         for name, cls in vars(import_module(module.name)).items():
-            if isinstance(cls, type) and issubclass(cls, Stored) and "versions" in vars(cls):
+            if isinstance(cls, type) and issubclass(cls, Stored) and cls.__module__ == module.name != framing.__name__:
                 found[name] = cls
     return found
 

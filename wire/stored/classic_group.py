@@ -17,8 +17,6 @@ class GroupMetadataKey(CoordinatorKey):
     """The key of a record about a classic group."""
 
     record_type: ClassVar = 2
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group: Annotated[str, V("0")] = ""
 

@@ -12,8 +12,6 @@ class ConsumerGroupMetadataKey(CoordinatorKey):
     """The key of a record about a consumer group (KIP-848)."""
 
     record_type: ClassVar = 3
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -22,8 +20,6 @@ class ConsumerGroupMetadataValue(CoordinatorValue):
     """A record value: the group epoch, incremented when members, subscriptions or topics change."""
 
     record_type: ClassVar = 3
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     epoch: Int32 = 0
     metadata_hash: Annotated[Int64, V(tag=0)] = 0
@@ -33,8 +29,6 @@ class ConsumerGroupPartitionMetadataKey(CoordinatorKey):
     """The key of a record about the topics of a consumer group."""
 
     record_type: ClassVar = 4
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -55,8 +49,6 @@ class ConsumerGroupPartitionMetadataValue(CoordinatorValue):
     """A record value: the topics as the group last saw them. Newer brokers write a hash of the topics instead."""
 
     record_type: ClassVar = 4
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     topics: list[TopicMetadata] = []
 
@@ -65,8 +57,6 @@ class ConsumerGroupMemberMetadataKey(CoordinatorKey):
     """The key of a record about a member of a consumer group."""
 
     record_type: ClassVar = 5
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -86,8 +76,6 @@ class ConsumerGroupMemberMetadataValue(CoordinatorValue):
     """A record value: the properties and subscription that the member last sent."""
 
     record_type: ClassVar = 5
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     instance_id: Annotated[str | None, V(nullable="0+")] = ""
     rack_id: Annotated[str | None, V(nullable="0+")] = ""
@@ -106,8 +94,6 @@ class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):
     """The key of a record about the target assignment of a consumer group."""
 
     record_type: ClassVar = 6
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -116,8 +102,6 @@ class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue):
     """A record value: the group epoch of the target assignment."""
 
     record_type: ClassVar = 6
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     assignment_epoch: Int32 = 0
     assignment_timestamp: Annotated[Int64, V(tag=0, ignorable=True)] = 0
@@ -127,8 +111,6 @@ class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey):
     """The key of a record about the target assignment of one member."""
 
     record_type: ClassVar = 7
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -143,8 +125,6 @@ class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue):
     """A record value: the partitions of the member's target assignment."""
 
     record_type: ClassVar = 7
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     topic_partitions: list[TopicPartition] = []
 
@@ -153,8 +133,6 @@ class ConsumerGroupCurrentMemberAssignmentKey(CoordinatorKey):
     """The key of a record about the current assignment of one member."""
 
     record_type: ClassVar = 8
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -170,8 +148,6 @@ class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
     """A record value: the partitions that the member owns, and the partitions that it must revoke."""
 
     record_type: ClassVar = 8
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
@@ -184,8 +160,6 @@ class ConsumerGroupRegularExpressionKey(CoordinatorKey):
     """The key of a record about a regular expression to which members of a consumer group subscribe."""
 
     record_type: ClassVar = 16
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     regular_expression: Annotated[str, V("0")] = ""
@@ -195,8 +169,6 @@ class ConsumerGroupRegularExpressionValue(CoordinatorValue):
     """A record value: the topics that match the regular expression."""
 
     record_type: ClassVar = 16
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     topics: list[str] = []
     version: Int64 = 0

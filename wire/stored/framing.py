@@ -31,9 +31,11 @@ class UnknownRecordType(DecodeError):
 
 
 class FramedRecord(Stored):
-    """A record in the framing of the metadata log."""
+    """A record in the framing of the metadata log. Most records have one version."""
 
     record_type: ClassVar[int]
+    versions: ClassVar[str] = "0"
+    flexible: ClassVar[str] = "0+"
     exact: ClassVar[bool] = True
 
 
@@ -44,12 +46,16 @@ class CoordinatorKey(Stored):
     """
 
     record_type: ClassVar[int]
+    versions: ClassVar[str] = "0"
+    flexible: ClassVar[str] = "none"
 
 
 class CoordinatorValue(Stored):
-    """The value of a coordinator's record."""
+    """The value of a coordinator's record. Most values have one version."""
 
     record_type: ClassVar[int]
+    versions: ClassVar[str] = "0"
+    flexible: ClassVar[str] = "0+"
 
 
 class RecordRun(msgspec.Struct):

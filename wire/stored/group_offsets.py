@@ -17,8 +17,6 @@ class LegacyOffsetCommitKey(CoordinatorKey):
     """The OffsetCommitKey of brokers before 0.9."""
 
     record_type: ClassVar = 0
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group: Annotated[str, V("0")] = ""
     topic: Annotated[str, V("0")] = ""
@@ -29,7 +27,6 @@ class LegacyOffsetCommitValue(CoordinatorValue):
     """The OffsetCommitValue of brokers before 0.9."""
 
     record_type: ClassVar = 0
-    versions: ClassVar = "0"
     flexible: ClassVar = "none"
 
     offset: Annotated[Int64, V("0")] = 0
@@ -41,8 +38,6 @@ class OffsetCommitKey(CoordinatorKey):
     """The key of a record about a partition whose offset a group has committed."""
 
     record_type: ClassVar = 1
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group: Annotated[str, V("0")] = ""
     topic: Annotated[str, V("0")] = ""

@@ -36,7 +36,6 @@ class RegisterBrokerRecord(FramedRecord):
 
     record_type: ClassVar = 0
     versions: ClassVar = "0-4"
-    flexible: ClassVar = "0+"
 
     broker_id: Int32 = 0
     is_migrating_zk_broker: Annotated[Bool, V("2+")] = False
@@ -55,8 +54,6 @@ class UnregisterBrokerRecord(FramedRecord):
     """The removal of a broker from the cluster."""
 
     record_type: ClassVar = 1
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = 0
@@ -66,8 +63,6 @@ class FenceBrokerRecord(FramedRecord):
     """The fencing of a broker. Newer brokers write BrokerRegistrationChangeRecord."""
 
     record_type: ClassVar = 7
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     id: Int32 = 0
     epoch: Int64 = 0
@@ -77,8 +72,6 @@ class UnfenceBrokerRecord(FramedRecord):
     """The unfencing of a broker. Newer brokers write BrokerRegistrationChangeRecord."""
 
     record_type: ClassVar = 8
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     id: Int32 = 0
     epoch: Int64 = 0
@@ -93,7 +86,6 @@ class BrokerRegistrationChangeRecord(FramedRecord):
 
     record_type: ClassVar = 17
     versions: ClassVar = "0-3"
-    flexible: ClassVar = "0+"
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = 0
@@ -120,8 +112,6 @@ class RegisterControllerRecord(FramedRecord):
     """The registration of a controller, with its listeners and features."""
 
     record_type: ClassVar = 27
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     controller_id: Int32 = 0
     incarnation_id: UUID = NIL

@@ -10,8 +10,6 @@ class NoOpRecord(FramedRecord):
     """A record without content. It advances the high watermark, which shows that an idle leader is alive."""
 
     record_type: ClassVar = 20
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
 
 class BeginTransactionRecord(FramedRecord):
@@ -21,8 +19,6 @@ class BeginTransactionRecord(FramedRecord):
     """
 
     record_type: ClassVar = 23
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     name: Annotated[str | None, V(nullable="0+", tag=0)] = None
 
@@ -31,15 +27,11 @@ class EndTransactionRecord(FramedRecord):
     """The commit of the open metadata transaction, whose records are then applied."""
 
     record_type: ClassVar = 24
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
 
 class AbortTransactionRecord(FramedRecord):
     """The abort of the open metadata transaction, whose records are then dropped."""
 
     record_type: ClassVar = 25
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     reason: Annotated[str | None, V(nullable="0+", tag=0)] = None

@@ -10,8 +10,6 @@ class AccessControlEntryRecord(FramedRecord):
     """The addition of an ACL."""
 
     record_type: ClassVar = 18
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     id: UUID = NIL
     resource_type: Int8 = 0
@@ -27,8 +25,6 @@ class RemoveAccessControlEntryRecord(FramedRecord):
     """The removal of an ACL."""
 
     record_type: ClassVar = 19
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     id: UUID = NIL
 
@@ -37,8 +33,6 @@ class UserScramCredentialRecord(FramedRecord):
     """A new SCRAM credential of a user."""
 
     record_type: ClassVar = 11
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     name: str = ""
     mechanism: Int8 = 0
@@ -52,8 +46,6 @@ class RemoveUserScramCredentialRecord(FramedRecord):
     """The removal of a SCRAM credential."""
 
     record_type: ClassVar = 22
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     name: str = ""
     mechanism: Int8 = 0
@@ -63,8 +55,6 @@ class DelegationTokenRecord(FramedRecord):
     """A new or renewed delegation token."""
 
     record_type: ClassVar = 10
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     owner: str = ""
     requester: str = ""
@@ -79,7 +69,5 @@ class RemoveDelegationTokenRecord(FramedRecord):
     """The removal of a delegation token, which may have expired."""
 
     record_type: ClassVar = 26
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     token_id: str = ""

@@ -10,8 +10,6 @@ class ConfigRecord(FramedRecord):
     """A new config of a topic, broker, group or client-metrics resource. A null value removes the config."""
 
     record_type: ClassVar = 4
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     resource_type: Int8 = 0
     resource_name: str = ""
@@ -28,8 +26,6 @@ class ClientQuotaRecord(FramedRecord):
     """A new quota of an entity, or its removal."""
 
     record_type: ClassVar = 14
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     entity: list[EntityData] = []
     key: str = ""
@@ -41,8 +37,6 @@ class FeatureLevelRecord(FramedRecord):
     """A new finalized level of a feature. Level 0 removes the feature."""
 
     record_type: ClassVar = 12
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     name: str = ""
     feature_level: Int16 = 0
@@ -52,8 +46,6 @@ class ProducerIdsRecord(FramedRecord):
     """The allocation of a block of producer ids. All ids below `next_producer_id` are in use."""
 
     record_type: ClassVar = 15
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
@@ -64,7 +56,5 @@ class ZkMigrationStateRecord(FramedRecord):
     """The state of the migration from ZooKeeper. It is always 0 in a cluster that was created with KRaft."""
 
     record_type: ClassVar = 21
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     zk_migration_state: Int8 = 0

@@ -19,8 +19,6 @@ class TopicRecord(FramedRecord):
     """The creation of a topic."""
 
     record_type: ClassVar = 2
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     name: str = ""
     topic_id: UUID = NIL
@@ -31,7 +29,6 @@ class PartitionRecord(FramedRecord):
 
     record_type: ClassVar = 3
     versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
 
     partition_id: Int32 = -1
     topic_id: UUID = NIL
@@ -56,7 +53,6 @@ class PartitionChangeRecord(FramedRecord):
 
     record_type: ClassVar = 5
     versions: ClassVar = "0-2"
-    flexible: ClassVar = "0+"
 
     partition_id: Int32 = -1
     topic_id: UUID = NIL
@@ -75,8 +71,6 @@ class RemoveTopicRecord(FramedRecord):
     """The deletion of a topic and its partitions."""
 
     record_type: ClassVar = 9
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     topic_id: UUID = NIL
 
@@ -85,7 +79,5 @@ class ClearElrRecord(FramedRecord):
     """The removal of a topic's eligible leader replicas, or of all topics' if the name is empty (KIP-966)."""
 
     record_type: ClassVar = 28
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     topic_name: str = ""

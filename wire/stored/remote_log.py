@@ -28,8 +28,6 @@ class RemoteLogSegmentMetadataRecord(FramedRecord):
     """A segment that is being copied, or has been copied, to remote storage."""
 
     record_type: ClassVar = 0
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     remote_log_segment_id: RemoteLogSegmentIdEntry = field(default_factory=RemoteLogSegmentIdEntry)
     start_offset: Int64 = 0
@@ -48,8 +46,6 @@ class RemoteLogSegmentMetadataUpdateRecord(FramedRecord):
     """A change of the state of a remote segment."""
 
     record_type: ClassVar = 1
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     remote_log_segment_id: RemoteLogSegmentIdEntry = field(default_factory=RemoteLogSegmentIdEntry)
     broker_id: Int32 = 0
@@ -62,8 +58,6 @@ class RemotePartitionDeleteMetadataRecord(FramedRecord):
     """The deletion of a partition whose remote segments must be deleted."""
 
     record_type: ClassVar = 2
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     topic_id_partition: TopicIdPartitionEntry = field(default_factory=TopicIdPartitionEntry)
     broker_id: Int32 = 0
@@ -75,8 +69,6 @@ class RemoteLogSegmentMetadataSnapshotRecord(FramedRecord):
     """A remote segment in the snapshot of a partition."""
 
     record_type: ClassVar = 3
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     segment_id: UUID = NIL
     start_offset: Int64 = 0

@@ -10,8 +10,6 @@ class ShareGroupMemberMetadataKey(CoordinatorKey):
     """The key of a record about a member of a share group."""
 
     record_type: ClassVar = 10
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -21,8 +19,6 @@ class ShareGroupMemberMetadataValue(CoordinatorValue):
     """A record value: the properties and subscription that the member last sent."""
 
     record_type: ClassVar = 10
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     rack_id: Annotated[str | None, V(nullable="0+")] = ""
     client_id: str = ""
@@ -34,8 +30,6 @@ class ShareGroupMetadataKey(CoordinatorKey):
     """The key of a record about a share group (KIP-932)."""
 
     record_type: ClassVar = 11
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -44,8 +38,6 @@ class ShareGroupMetadataValue(CoordinatorValue):
     """A record value: the group epoch, incremented when members, subscriptions or topics change."""
 
     record_type: ClassVar = 11
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
@@ -55,8 +47,6 @@ class ShareGroupTargetAssignmentMetadataKey(CoordinatorKey):
     """The key of a record about the target assignment of a share group."""
 
     record_type: ClassVar = 12
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -65,8 +55,6 @@ class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue):
     """A record value: the group epoch of the target assignment."""
 
     record_type: ClassVar = 12
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     assignment_epoch: Int32 = 0
     assignment_timestamp: Annotated[Int64, V(tag=0, ignorable=True)] = 0
@@ -76,8 +64,6 @@ class ShareGroupTargetAssignmentMemberKey(CoordinatorKey):
     """The key of a record about the target assignment of one member."""
 
     record_type: ClassVar = 13
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -92,8 +78,6 @@ class ShareGroupTargetAssignmentMemberValue(CoordinatorValue):
     """A record value: the partitions of the member's target assignment."""
 
     record_type: ClassVar = 13
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     topic_partitions: list[TopicPartition] = []
 
@@ -102,8 +86,6 @@ class ShareGroupCurrentMemberAssignmentKey(CoordinatorKey):
     """The key of a record about the current assignment of one member."""
 
     record_type: ClassVar = 14
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -118,8 +100,6 @@ class ShareGroupCurrentMemberAssignmentValue(CoordinatorValue):
     """A record value: the partitions that the member is assigned."""
 
     record_type: ClassVar = 14
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
@@ -131,8 +111,6 @@ class ShareGroupStatePartitionMetadataKey(CoordinatorKey):
     """The key of a record about the share-partitions of a share group."""
 
     record_type: ClassVar = 15
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -152,8 +130,6 @@ class ShareGroupStatePartitionMetadataValue(CoordinatorValue):
     """A record value: the share-partitions whose state has been initialized or deleted."""
 
     record_type: ClassVar = 15
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     initializing_topics: list[TopicPartitionsInfo] = []
     initialized_topics: list[TopicPartitionsInfo] = []

@@ -10,8 +10,6 @@ class ShareSnapshotKey(CoordinatorKey):
     """The key of a record about a share-partition."""
 
     record_type: ClassVar = 0
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     topic_id: Annotated[UUID, V("0")] = NIL
@@ -29,8 +27,6 @@ class ShareSnapshotValue(CoordinatorValue):
     """A record value: the complete delivery state of the share-partition."""
 
     record_type: ClassVar = 0
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     snapshot_epoch: Int32 = 0
     state_epoch: Int32 = 0
@@ -46,8 +42,6 @@ class ShareUpdateKey(CoordinatorKey):
     """The key of a record about a share-partition."""
 
     record_type: ClassVar = 1
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     topic_id: Annotated[UUID, V("0")] = NIL
@@ -58,8 +52,6 @@ class ShareUpdateValue(CoordinatorValue):
     """A record value: the changes of the delivery state since its snapshot."""
 
     record_type: ClassVar = 1
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     snapshot_epoch: Int32 = 0
     leader_epoch: Int32 = 0

@@ -10,8 +10,6 @@ class StreamsGroupMetadataKey(CoordinatorKey):
     """The key of a record about a streams group (KIP-1071)."""
 
     record_type: ClassVar = 17
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -25,8 +23,6 @@ class StreamsGroupMetadataValue(CoordinatorValue):
     """A record value: the group epoch, incremented when members, topology or topics change."""
 
     record_type: ClassVar = 17
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
@@ -38,8 +34,6 @@ class StreamsGroupMemberMetadataKey(CoordinatorKey):
     """The key of a record about a member of a streams group."""
 
     record_type: ClassVar = 19
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -59,8 +53,6 @@ class StreamsGroupMemberMetadataValue(CoordinatorValue):
     """A record value: the properties that the member last sent."""
 
     record_type: ClassVar = 19
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     instance_id: Annotated[str | None, V(nullable="0+")] = ""
     rack_id: Annotated[str | None, V(nullable="0+")] = ""
@@ -77,8 +69,6 @@ class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey):
     """The key of a record about the target assignment of a streams group."""
 
     record_type: ClassVar = 20
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -87,8 +77,6 @@ class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue):
     """A record value: the group epoch of the target assignment."""
 
     record_type: ClassVar = 20
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     assignment_epoch: Int32 = 0
     assignment_timestamp: Annotated[Int64, V(tag=0, ignorable=True)] = 0
@@ -98,8 +86,6 @@ class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey):
     """The key of a record about the target assignment of one member."""
 
     record_type: ClassVar = 21
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -114,8 +100,6 @@ class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue):
     """A record value: the tasks of the member's target assignment."""
 
     record_type: ClassVar = 21
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     active_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = []
     standby_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = []
@@ -126,8 +110,6 @@ class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey):
     """The key of a record about the current assignment of one member."""
 
     record_type: ClassVar = 22
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
     member_id: Annotated[str, V("0")] = ""
@@ -143,8 +125,6 @@ class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
     """A record value: the tasks that the member owns, and the tasks that it must revoke."""
 
     record_type: ClassVar = 22
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
@@ -161,8 +141,6 @@ class StreamsGroupTopologyKey(CoordinatorKey):
     """The key of a record about the topology of a streams group."""
 
     record_type: ClassVar = 23
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     group_id: Annotated[str, V("0")] = ""
 
@@ -199,8 +177,6 @@ class StreamsGroupTopologyValue(CoordinatorValue):
     """A record value: the subtopologies, with their source and internal topics."""
 
     record_type: ClassVar = 23
-    versions: ClassVar = "0"
-    flexible: ClassVar = "0+"
 
     epoch: Int32 = 0
     subtopologies: list[Subtopology] = []

@@ -15,8 +15,6 @@ class TransactionLogKey(CoordinatorKey):
     """The key of a record about a transactional id."""
 
     record_type: ClassVar = 0
-    versions: ClassVar = "0"
-    flexible: ClassVar = "none"
 
     transactional_id: Annotated[str, V("0")] = ""
 
