@@ -10,7 +10,14 @@ from collections.abc import Callable
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.rights import CONSUMER_GROUP_HEARTBEAT_GROUP, CONSUMER_GROUP_HEARTBEAT_TOPIC, allowed, may
+from pykbroker.core.security.rights import (
+    CONSUMER_GROUP_HEARTBEAT_GROUP,
+    CONSUMER_GROUP_HEARTBEAT_PATTERN,
+    CONSUMER_GROUP_HEARTBEAT_TOPIC,
+    allowed,
+    asked_later,
+    may,
+)
 from pykbroker.machines.call import Call, when_settled
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
@@ -35,7 +42,10 @@ class ConsumerGroupHeartbeat(ApiHandler, frozen=True):
         names = set(request.subscribed_topic_names or ())
         if len(allowed(context, CONSUMER_GROUP_HEARTBEAT_TOPIC, names)) < len(names):
             return refusal(request, context.version, CONSUMER_GROUP_HEARTBEAT_TOPIC.code)
-        asked = ClientRequest(request, context.version, context.client_id or "", f"/{context.session.client_host}")
+        shows = asked_later(context, CONSUMER_GROUP_HEARTBEAT_PATTERN)
+        asked = ClientRequest(
+            request, context.version, context.client_id or "", f"/{context.session.client_host}", shows
+        )
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
 

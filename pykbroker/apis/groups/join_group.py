@@ -9,7 +9,7 @@ from __future__ import annotations
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.rights import JOIN_GROUP, may
+from pykbroker.core.security.rights import JOIN_GROUP, JOIN_GROUP_PATTERN, asked_later, may
 from pykbroker.machines.call import Call, when_settled
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -26,7 +26,10 @@ class JoinGroup(ApiHandler, frozen=True):
     def __call__(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
         if not may(context, JOIN_GROUP, request.group_id):
             return refusal(request, context.version, JOIN_GROUP.code)
-        asked = ClientRequest(request, context.version, context.client_id or "", f"/{context.session.client_host}")
+        shows = asked_later(context, JOIN_GROUP_PATTERN)
+        asked = ClientRequest(
+            request, context.version, context.client_id or "", f"/{context.session.client_host}", shows
+        )
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
 

@@ -172,6 +172,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     group_consumer_migration_policy = Setting[str]("group.consumer.migration.policy")
     group_consumer_min_heartbeat_interval_ms = Setting[int]("group.consumer.min.heartbeat.interval.ms")
     group_consumer_min_session_timeout_ms = Setting[int]("group.consumer.min.session.timeout.ms")
+    group_consumer_regex_refresh_interval_ms = Setting[int]("group.consumer.regex.refresh.interval.ms")
     group_consumer_session_timeout_ms = Setting[int]("group.consumer.session.timeout.ms")
     group_coordinator_rebalance_protocols = Setting[tuple[str, ...]]("group.coordinator.rebalance.protocols")
     group_initial_rebalance_delay_ms = Setting[int]("group.initial.rebalance.delay.ms")

@@ -247,6 +247,8 @@ USED = {
     "group.consumer.min.heartbeat.interval.ms":
         "The least that a group may set its `consumer.heartbeat.interval.ms` to.",
     "group.consumer.min.session.timeout.ms": "The least that a group may set its `consumer.session.timeout.ms` to.",
+    "group.consumer.regex.refresh.interval.ms":
+        "How often the topics that a group's regular expressions match are authorized anew, in ms.",
     "group.consumer.max.size":
         "How many members a group of the consumer protocol may have; further members are refused.",
     "group.consumer.migration.policy":
@@ -437,8 +439,6 @@ UNUSED = {
         "the largest `consumer.assignment.interval.ms` that a group may set.",
     "group.consumer.min.assignment.interval.ms":
         "the smallest `consumer.assignment.interval.ms` that a group may set.",
-    "group.consumer.regex.refresh.interval.ms":
-        "how often new topics are matched with the regular expressions of groups, in ms.",
     "group.coordinator.append.linger.ms":
         "how many ms the group coordinator collects records for a write; -1 adapts the time to the load.",
     "group.coordinator.background.threads": "how many threads match regular expressions and compute assignments.",

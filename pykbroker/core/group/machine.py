@@ -135,8 +135,10 @@ class GroupMachine:
 
     def handle(self, request: GroupRequest, token: Token, now: Now) -> GroupOutcome | Steps[GroupOutcome]:
         """Decide the request or make it wait. Raise ApiError to refuse the whole request without a change."""
-        step = Step(now)
-        kind = type(request.message) if isinstance(request, ClientRequest) else type(request)
+        if isinstance(request, ClientRequest):
+            kind, step = type(request.message), Step(now, request.shows)
+        else:
+            kind, step = type(request), Step(now)
         steps = HANDLE[kind](self._shard, request, token, step)
         return step.outcome() if steps is None else _in_steps(steps, step)
 

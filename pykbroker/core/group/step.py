@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykbroker.core.coordinator.record import LogRecord
+from pykbroker.core.group.requests import Shows
 from pykbroker.core.now import Now
 from pykbroker.core.outcome import Outcome, Token
 
@@ -12,13 +13,15 @@ from pykbroker.core.outcome import Outcome, Token
 class Step:
     """The records and replies so far, in order.
 
-    `now_ms` is the monotonic clock of deadlines, `wall_ms` the wall clock in records: the fields of `Now`.
+    `now_ms` is the monotonic clock of deadlines, `wall_ms` the wall clock in records: the fields of `Now`. `shows` is
+    that of a client's request.
     """
 
-    __slots__ = ("now_ms", "records", "replies", "wall_ms")
+    __slots__ = ("now_ms", "records", "replies", "shows", "wall_ms")
 
-    def __init__(self, now: Now) -> None:
+    def __init__(self, now: Now, shows: Shows | None = None) -> None:
         self.now_ms, self.wall_ms = now
+        self.shows = shows
         self.records: list[LogRecord] = []
         self.replies: list[tuple[Token, Any]] = []
 

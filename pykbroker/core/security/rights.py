@@ -10,7 +10,7 @@ Protocols" of its documentation differs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from functools import cache
 from typing import Protocol, TypeVar
@@ -92,6 +92,21 @@ def allowed(context: Request, right: Right, names: Names) -> Names | dict[str, N
     if context.session.authorizer is None:
         return names
     return {name: None for name, count in Counter(names).items() if _granted(context, right, name, count)}
+
+
+class _Asking(msgspec.Struct):
+    """The context of a question that outlives its request, and that is decided anew."""
+
+    session: Session
+    decisions: Decisions | None = None
+
+
+def asked_later(context: Request, right: Right) -> Callable[[Collection[str]], Collection[str]] | None:
+    """Return a function that decides about names as `allowed` does, each time anew; None if all names are allowed."""
+    session = context.session
+    if session.authorizer is None or type(session.authorizer) is DenyClusterAction:
+        return None
+    return lambda names: allowed(_Asking(session), right, names)
 
 
 def may(context: Request, right: Right, name: str = CLUSTER_NAME) -> bool:
@@ -256,6 +271,9 @@ FIND_COORDINATOR_GROUP = row(ApiKey.FIND_COORDINATOR, "each group", DESCRIBE_GRO
 FIND_COORDINATOR_TRANSACTION = row(ApiKey.FIND_COORDINATOR, "each transactional id", DESCRIBE_TRANSACTIONAL_ID)
 FIND_COORDINATOR_SHARE = row(ApiKey.FIND_COORDINATOR, "each partition of a share group", CLUSTER_ACTION)
 JOIN_GROUP = row(ApiKey.JOIN_GROUP, "the group", READ_GROUP, denial=WHOLE)
+JOIN_GROUP_PATTERN = row(
+    ApiKey.JOIN_GROUP, "each topic that matches a regular expression of the group", DESCRIBE_TOPIC, denial=LEFT_OUT
+)
 SYNC_GROUP = row(ApiKey.SYNC_GROUP, "the group", READ_GROUP, denial=WHOLE)
 HEARTBEAT = row(ApiKey.HEARTBEAT, "the group", READ_GROUP, denial=WHOLE)
 LEAVE_GROUP = row(ApiKey.LEAVE_GROUP, "the group", READ_GROUP, denial=WHOLE)
@@ -269,6 +287,9 @@ OFFSET_DELETE_TOPIC = row(ApiKey.OFFSET_DELETE, "each topic", READ_TOPIC)
 CONSUMER_GROUP_HEARTBEAT_GROUP = row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "the group", READ_GROUP, denial=WHOLE)
 CONSUMER_GROUP_HEARTBEAT_TOPIC = row(
     ApiKey.CONSUMER_GROUP_HEARTBEAT, "each topic that is subscribed to by name", DESCRIBE_TOPIC, denial=WHOLE
+)
+CONSUMER_GROUP_HEARTBEAT_PATTERN = row(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT, "each topic that matches a regular expression", DESCRIBE_TOPIC, denial=LEFT_OUT
 )
 CONSUMER_GROUP_DESCRIBE_GROUP = row(ApiKey.CONSUMER_GROUP_DESCRIBE, "each group", DESCRIBE_GROUP)
 CONSUMER_GROUP_DESCRIBE_TOPIC = row(

@@ -1,7 +1,8 @@
 """The session of a connection: its client's principal and authorizer, and the broker's address that it has reached.
 
 A session begins when the connection is accepted, as that of `ANONYMOUS`. A log-in replaces it: `Connection.session` is
-assigned. Requests get the session that the connection has when they begin, and nothing keeps it longer than a request.
+assigned. Requests get the session that the connection has when they begin, and nothing keeps it longer than a request,
+apart from a group that matches topics with a regular expression (`rights.asked_later`).
 """
 
 from __future__ import annotations

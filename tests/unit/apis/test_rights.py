@@ -240,6 +240,8 @@ EXAMPLES: dict[Right, Example] = {
     **{rights.INCREMENTAL_ALTER_CONFIGS[kind]: incrementally_altered(kind) for kind in CONFIG_KINDS.values()},
 }
 ELSEWHERE = {
+    rights.CONSUMER_GROUP_HEARTBEAT_PATTERN,  # decided by the group coordinator
+    rights.JOIN_GROUP_PATTERN,
     rights.FETCH_METADATA_LOG,  # on listeners of controllers only
     rights.LIST_OFFSETS_AS_FOLLOWER,  # of partitions that another broker follows
 }

@@ -24,10 +24,12 @@ def search(
         shard.searches.pop(group_id, None)
         return {}
     known = shard.searches.get(group_id)
-    if known is None or known.names != names:
-        known = shard.searches[group_id] = TopicSearch(names)
+    shows = step.shows or (None if known is None else known.shows)
+    if known is None or known.names != names or is_stale(shard, group_id, step):
+        known = shard.searches[group_id] = TopicSearch(names, step.now_ms, shows)
         # The timer also drops the search if the group is never stored.
         shard.timers.set(Due(MATCHING, group_id), step.now_ms)
+    known.shows = shows
     known.look_for(patterns)
     known.advance()
     if not known.is_finished:
@@ -36,6 +38,18 @@ def search(
         if group is not None:
             group.seen = None  # so that the next heartbeat reads the results
     return known.found
+
+
+def is_stale(shard: Shard, group_id: str, step: Step) -> bool:
+    """Whether a member's rights may have changed since the search: it is repeated at intervals, as in Kafka.
+
+    Without an authorizer, the search depends on the names of topics alone.
+    """
+    if step.shows is None:
+        return False
+    known = shard.searches.get(group_id)
+    interval_ms = shard.settings.group_consumer_regex_refresh_interval_ms
+    return known is not None and known.is_finished and step.now_ms - known.began_ms >= interval_ms
 
 
 def is_finished(shard: Shard, group_id: str) -> bool:

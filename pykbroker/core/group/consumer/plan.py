@@ -8,7 +8,7 @@ from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignors import ASSIGNORS, Subscriber
 from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.group import ConsumerGroup
-from pykbroker.core.group.consumer.matching import is_finished, search
+from pykbroker.core.group.consumer.matching import is_finished, is_stale, search
 from pykbroker.core.group.consumer.topics import hash_of, ids_of, names_of, names_of_all
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.metadata.image import TopicsImage
@@ -16,11 +16,11 @@ from pykbroker.core.metadata.image import TopicsImage
 
 def plan(draft: GroupDraft, shard: Shard, *, changed: bool) -> None:
     """Raise the group epoch and compute new targets if needed. `changed` says that a member or subscription is new."""
-    topics = shard.topics()
+    topics, is_old = shard.topics(), is_stale(shard, draft.group.id, draft.step)
     # A change of any topic replaces the image, so that most heartbeats cost this comparison alone.
-    if changed or draft.group.seen is not topics:
+    if changed or is_old or draft.group.seen is not topics:
         # New partitions of a topic change the hash, but never the names that the patterns match.
-        found = (changed or _changed(draft.group.seen, topics)) and _resolve(draft, shard, topics)
+        found = (changed or is_old or _changed(draft.group.seen, topics)) and _resolve(draft, shard, topics)
         number = hash_of(names_of_all(draft.group), topics)
         if changed or found or number != draft.group.metadata_hash:
             draft.write(stored.epoch(draft.group.id, draft.group.epoch + 1, number))

@@ -7,14 +7,18 @@ from collections.abc import Collection, Iterator, KeysView
 from contextlib import suppress
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.group.requests import Shows
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, NamePattern, compile_steps, compiled
 
 
 class TopicSearch:
-    """The search for one group. `found` has the topics of each pattern that has been matched against all names."""
+    """The search for one group. `found` has the topics of each pattern that has been matched against all names.
 
-    def __init__(self, names: KeysView[str]) -> None:
-        self.names = names
+    `shows` is that of the member that was heard last: the search leaves out what this member may not describe.
+    """
+
+    def __init__(self, names: KeysView[str], began_ms: float, shows: Shows | None) -> None:
+        self.names, self.began_ms, self.shows = names, began_ms, shows
         self.found: dict[str, list[str]] = {}
         self._waiting: deque[str] = deque()
         self._current: Pass | None = None
@@ -45,7 +49,8 @@ class TopicSearch:
             if current is None:
                 self._begin(self._waiting.popleft())
             elif current.advance():
-                self.found[current.pattern] = current.found
+                shown = current.found if self.shows is None else self.shows(current.found)
+                self.found[current.pattern] = [*shown]
                 self._current = None
 
     def _begin(self, pattern: str) -> None:

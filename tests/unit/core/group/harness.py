@@ -53,8 +53,12 @@ class GroupHarness:
 
     def ask(self, request: Any, version: int, token: Any = None, client: str = "c") -> Any:
         """Return the response, None while the caller waits, or the error code of a refusal."""
-        token = object() if token is None else token
         asked = ClientRequest(request, version, client, "/127.0.0.1") if hasattr(type(request), "key") else request
+        return self.told(asked, token)
+
+    def told(self, asked: Any, token: Any = None) -> Any:
+        """Return what `ask` does, for a request that has its sender."""
+        token = object() if token is None else token
         try:
             outcome = self.machine.handle(asked, token, Now(self.now_ms, self.wall_ms))
             self._do(outcome if isinstance(outcome, Outcome) else finish(outcome))

@@ -61,7 +61,10 @@ class ConsumerGroupHarness(GroupHarness):
         )
 
     def beat(self, member: str, regex: str | None = None) -> Any:  # type: ignore[override]
-        response = self.ask(self.request(member, regex), 1)
+        return self.answered(member, self.ask(self.request(member, regex), 1))
+
+    def answered(self, member: str, response: Any) -> Any:
+        """Note the epoch and the assignment of a member."""
         self.epochs[member] = response.member_epoch
         if response.assignment is not None:
             by_id = {one.id: one.name for one in self.topics.by_id.values()}
@@ -156,6 +159,31 @@ def test_the_previous_matches_stay_assigned_during_a_search() -> None:
     harness.wait(0)
     harness.settle("a")
     assert harness.has["a"] == LONG_NAMES
+
+
+def test_topics_that_no_member_may_describe_are_left_out_until_it_may() -> None:
+    harness = ConsumerGroupHarness(["t1", "t2"])
+    shown = ["t1", "t3"]
+
+    def beat(regex: str | None = None) -> list[str]:
+        request = harness.request("a", regex)
+        asked = ClientRequest(request, 1, "c", "/127.0.0.1", lambda names: [name for name in names if name in shown])
+        harness.answered("a", harness.told(asked))
+        return harness.has["a"]
+
+    assert beat("t.*") == ["t1"]
+    harness.topics = image(["t1", "t2", "t3"])
+    beat()
+    harness.settle("a")  # without a right to ask for, as after a timer: the last member decides
+    assert harness.has["a"] == ["t1", "t3"]
+    shown.append("t2")
+    refresh_ms = harness.machine._shard.settings.group_consumer_regex_refresh_interval_ms
+    for elapsed_ms, expected in ((refresh_ms - 1, ["t1", "t3"]), (1, ["t1", "t2", "t3"])):
+        while elapsed_ms > 0:
+            harness.wait(min(elapsed_ms, 40_000))  # a member must be heard within 45 s
+            elapsed_ms -= 40_000
+            beat()
+        assert beat() == expected
 
 
 def test_one_step_matches_several_fast_patterns(steps: list[int]) -> None:
