@@ -10,6 +10,8 @@ from pykbroker.core.config.config import BrokerConfig, Setting
 from pykbroker.core.config.docs import DOCS, NO_EFFECT, UNUSED
 from pykbroker.core.config.java_classes import NAMED
 from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, GROUP, TOPIC, TOPIC_SYNONYMS
+from pykbroker.core.config.tls_settings import HOST_CHECK, KEYSTORE, TRUSTSTORE
+from pykbroker.core.security.principal_mapping import RULES
 from pykbroker.storage.segments.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
@@ -28,6 +30,13 @@ OF_LISTENERS = {
     for name in re.findall(r'"([a-z.]+)"', (ROOT / f"pykbroker/core/config/{file}.py").read_text())
 }
 """Configs that a file reads through constants of its own."""
+TLS_SETTINGS = (ROOT / "pykbroker/core/config/tls_settings.py").read_text()
+OF_TLS = {
+    RULES,
+    *re.findall(r'"([a-z.]+)"', TLS_SETTINGS),
+    *(f"{store}.{part}" for store in (KEYSTORE, TRUSTSTORE) for part in re.findall(r"\{base\}\.(\w+)", TLS_SETTINGS)),
+} - {HOST_CHECK}
+"""Configs of TLS on listeners, some of which two stores have. No connection to another node has TLS."""
 
 
 def test_the_docs_list_the_options_of_the_command():
@@ -56,7 +65,7 @@ def test_the_docs_list_the_configs_that_nothing_reads():
     listed = set(re.findall(r"^\| `([a-z._]+)` \|", page("configs").partition("without effect")[2], re.MULTILINE))
     known = {*BROKER, *TOPIC, *GROUP, *BROKER_QUOTAS}
     documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
-    read = {*filter(is_read, known), *NAMED, *OF_LISTENERS}
+    read = {*filter(is_read, known), *NAMED, *OF_LISTENERS, *OF_TLS}
     assert sorted(documented & read) == [], "the code reads these configs now: move them to USED in core/config/docs.py"
     assert sorted(known - read - documented) == [], (
         "no code reads these configs: move them to UNUSED in core/config/docs.py"
