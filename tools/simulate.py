@@ -1,7 +1,7 @@
 """Simulations of a broker and its clients under faults, from a seed, and of every possible crash of a log.
 
     python -m tools.simulate run --seed 7 --runs 20 --seconds 30
-    python -m tools.simulate run --workload transactions                      # or groups, or all
+    python -m tools.simulate run --workload transactions                      # or groups, acls, all
     python -m tools.simulate run --producers 2 --consumers 1 --faults none    # measure the speed of simulated time
     python -m tools.simulate run --brokers 3 --seed 7 --seconds 15            # a cluster of three brokers
     python -m tools.simulate crash-points --million
@@ -28,6 +28,7 @@ import trio
 from pykbroker.sim.clients.scenes import SCENES
 from pykbroker.sim.cluster.fault_kinds import KINDS as SWARM_KINDS
 from pykbroker.sim.cluster.plan import SwarmPlan
+from pykbroker.sim.cluster.scenario import WORKLOADS as CLUSTER_WORKLOADS
 from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.log_life import CrashFound, check_ending, crashes, lived
 from pykbroker.sim.nemesis import Nemesis
@@ -72,7 +73,7 @@ def main() -> None:
 @click.option("--compacted", is_flag=True, help="Compact logs continuously.")
 @click.option(
     "--workload",
-    type=click.Choice([*WORKLOADS, ALL]),
+    type=click.Choice([*CLUSTER_WORKLOADS, ALL]),
     default="log",
     show_default=True,
     help="The requests that clients send.",
@@ -100,7 +101,7 @@ def run(
     workloads, bad = tuple(WORKLOADS) if workload == ALL else (workload,), 0
     found = kinds(faults, brokers)
     plan: Plan | SwarmPlan
-    if brokers > 1:
+    if brokers > 1 or not {*workloads} <= {*WORKLOADS}:
         plan = SwarmPlan(brokers, seconds, found, fsync, producers, consumers, workloads)
     else:
         plan = Plan(seconds, found, fsync is not False, producers, consumers, compacted, workloads)

@@ -10,6 +10,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.settings import Settings
+from pykbroker.sim.cluster.acl_workload import CONFIGS as ACL_CONFIGS
 from pykbroker.sim.cluster.fault_kinds import KINDS, RETENTION
 from pykbroker.sim.groups.workload import CONFIGS as GROUP_CONFIGS
 from pykbroker.sim.transactions.workload import CONFIGS as TRANSACTION_CONFIGS
@@ -87,6 +88,7 @@ class SwarmPlan:
                 "min.insync.replicas": min_isr,
                 "pykbroker.flush.before.ack": str(bool(self.fsync)).lower(),
                 **(RETAINED if {*self.kinds} & {*RETENTION} else {}),
+                **(ACL_CONFIGS if "acls" in self.workloads else {}),
                 **dict(self.configs),
             }
         )

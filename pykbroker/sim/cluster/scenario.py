@@ -12,6 +12,7 @@ from pykbroker.core.metadata.image import EMPTY
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.sim.broker_node import LogWatch
 from pykbroker.sim.cluster import fault_kinds
+from pykbroker.sim.cluster.acl_workload import AclWorkload
 from pykbroker.sim.cluster.brief_topic import BriefTopic
 from pykbroker.sim.cluster.deletions import Deletions
 from pykbroker.sim.cluster.full_disk import FullDisk
@@ -40,11 +41,13 @@ WORKLOADS: Mapping[str, Callable[[ClusterStage, SwarmPlan], Workload]] = {
     "log": lambda stage, plan: LogWorkload(stage, plan.producers, plan.consumers, compacted=False),
     "groups": lambda stage, _: GroupWorkload(stage),
     "transactions": lambda stage, _: TransactionWorkload(stage),
+    "acls": lambda stage, plan: AclWorkload(stage, {each: (host_of(each), CLIENT_PORT) for each in plan.node_ids}),
 }
 """The workloads by their names."""
 COORDINATED: Mapping[str, tuple[Place, ...]] = {
     "log": (),
     "groups": ((GROUP_METADATA_TOPIC, 0), (GROUP_METADATA_TOPIC, 1)),
+    "acls": (),
     "transactions": ((GROUP_METADATA_TOPIC, 0), (TRANSACTION_STATE_TOPIC, 0), (TRANSACTION_STATE_TOPIC, 1)),
 }
 """The partitions of coordinators, whose leaders may be cut off, too."""

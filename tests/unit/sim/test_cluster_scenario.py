@@ -78,6 +78,7 @@ def test_a_leader_that_is_cut_off_between_append_and_commit_loses_nothing():
         (8, 1, ("--brokers", "4")),
         (9, 2, ("--workload", "groups")),
         (11, 1, ("--workload", "transactions")),
+        (12, 1, ("--workload", "acls")),
     ],
 )
 def test_a_swarm_of_faults_causes_no_findings(first, runs, words):
@@ -88,7 +89,7 @@ def test_a_swarm_of_faults_causes_no_findings(first, runs, words):
 
 @pytest.mark.skipif(not MANY, reason="SWARM_SEEDS is not set")
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("workload", ["log", "groups", "transactions"])
+@pytest.mark.parametrize("workload", ["log", "groups", "transactions", "acls"])
 def test_many_seeds_cause_no_findings(workload):
     reports = simulate("--runs", str(MANY), "--seconds", "60", "--workload", workload, timeout_s=MANY * 120)
     assert len(reports) == MANY
