@@ -11,7 +11,7 @@ from pykbroker.core.config.config import BrokerConfig, Texts
 from pykbroker.core.config.listener_configs import ListenerConfigs
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import TlsSettings, tls_settings
-from pykbroker.core.errors import StartError
+from pykbroker.core.errors import StartError, bad_request
 from pykbroker.core.settings import Settings
 from pykbroker.server.listener_tls import ListenerTls
 from pykbroker.server.strangers import Strangers
@@ -52,6 +52,14 @@ class SecuredListeners:
         one = self._open.get(listener)
         return None if one is None else one.tls
 
+    def check(self, texts: Texts) -> None:
+        """Raise ApiError INVALID_REQUEST, as Kafka does, if a listener could not use these configs of the broker."""
+        for one in self._open.values():
+            try:
+                one.check(texts)
+            except StartError as error:
+                raise bad_request(str(error)) from None
+
     def look(self, config: BrokerConfig) -> None:
         """Reload the stores whose configs or files have changed. Those that are wrong stay as they were."""
         for one in list(self._open.values()):
@@ -85,6 +93,12 @@ class SecuredListener:
                 settings.keystore.place,
                 host,
             )
+
+    def check(self, texts: Texts) -> None:
+        """Raise StartError if the listener could not use these configs."""
+        settings = self._settings(texts)
+        if self._state(texts, settings) != self._seen:
+            self.tls.reloaded(settings, self._now())
 
     def look(self, texts: Texts) -> None:
         """Reload the stores if a config or a file has changed, or keep them and log what is wrong."""

@@ -8,10 +8,18 @@ import msgspec
 
 from pykbroker.core.config.broker_change import check_is_this
 from pykbroker.core.config.check import check_configs
+from pykbroker.core.config.config import Texts
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.alter_configs import AlteredResource, altered, changes_of
 from pykbroker.core.metadata.image import MetadataImage
+
+TLS = "ssl."
+"""The beginning of the names of configs for TLS, with or without the prefix of a listener."""
+
+
+def no_stores(_texts: Texts) -> None:
+    """Do nothing, for a broker without TLS."""
 
 
 class OwnConfigs(msgspec.Struct, frozen=True):
@@ -23,6 +31,8 @@ class OwnConfigs(msgspec.Struct, frozen=True):
     node_id: int
     live: LiveConfig
     image: Callable[[], MetadataImage]
+    check_stores: Callable[[Texts], None] = no_stores
+    """A function that raises ApiError if TLS cannot be served with these configs of the broker."""
 
     def check(self, resource: AlteredResource) -> None:
         """Raise ApiError if the resource is another broker, or if this broker cannot have its new configs."""
@@ -31,4 +41,7 @@ class OwnConfigs(msgspec.Struct, frozen=True):
         if resource.resource_type == ConfigResource.BROKER:
             configs = self.image().configs
             old, now = configs.of(*key), self.live.under(configs.dynamic(self.node_id))
-            check_configs(key, altered(old, changes_of(old, resource)), now)
+            wanted = altered(old, changes_of(old, resource))
+            check_configs(key, wanted, now)
+            if resource.resource_name and any(TLS in each.name for each in resource.configs):
+                self.check_stores(now.with_dynamic(now.cluster, wanted).texts)

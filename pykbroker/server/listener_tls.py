@@ -51,7 +51,11 @@ class ListenerTls:
         self.made: TlsContext = server_context(settings, now)
 
     def reload(self, settings: TlsSettings, now: float) -> None:
-        """Use other settings, or the same with changed files, for new connections. Raise StartError to use neither."""
+        """Use other settings, or the same with changed files, for new connections. Raise StartError as `reloaded`."""
+        self.settings, self.made = settings, self.reloaded(settings, now)
+
+    def reloaded(self, settings: TlsSettings, now: float) -> TlsContext:
+        """Return the context of other settings. Raise StartError if it may not follow the one in use."""
         made = server_context(settings, now)
         old, new = self.made.certificate, made.certificate
         if old.subject != new.subject and not settings.may_change_name:
@@ -64,7 +68,7 @@ class ListenerTls:
                 f"{settings.keystore.place}: the certificate is not for {', '.join(sorted(old.hosts - new.hosts))}, as"
                 " that before was: use one for the same hosts, or set ssl.allow.san.changes=true"
             )
-        self.settings, self.made = settings, made
+        return made
 
     def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
         """Return the state of TLS for a new connection."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trustme
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 
@@ -32,7 +32,7 @@ class SecuredBroker:
         self.trusted = self._write("ca.pem", self._authority.cert_pem.bytes())
         self.client_store = self.store("client", "alice")
         self.process = start_broker(
-            *("--memory", "--topic", "a:1", "--listen", "SSL=127.0.0.1:0", "--listen", "MUTUAL=127.0.0.1:0"),
+            *("--memory", "--listen", "SSL=127.0.0.1:0", "--listen", "MUTUAL=127.0.0.1:0"),
             *("--set", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL"),
             *("--set", f"ssl.keystore.location={self.store('broker', '127.0.0.1')}"),
             *("--set", "ssl.keystore.type=PEM", "--set", "ssl.truststore.type=PEM"),
@@ -93,14 +93,14 @@ def with_confluent(broker: SecuredBroker, listener: str) -> list[bytes | None]:
     for value in VALUES:
         producer.produce(listener, value)
     assert producer.flush(TIMEOUT_S) == 0
-    consumer = Consumer({**broker.confluent(listener), "group.id": listener, "auto.offset.reset": "earliest"})
-    consumer.subscribe([listener])
+    consumer = Consumer({**broker.confluent(listener), "group.id": listener})
+    consumer.assign([TopicPartition(listener, 0, 0)])
     found: list[bytes | None] = []
     while len(found) < len(VALUES):
         message = consumer.poll(TIMEOUT_S)
         assert message is not None
-        if message.error() is None:  # the topic is new
-            found.append(message.value())
+        assert message.error() is None
+        found.append(message.value())
     consumer.close()
     return found
 
@@ -119,15 +119,16 @@ def test_clients_produce_and_consume_with_and_without_certificates(secured: Secu
     assert with_confluent(secured, MUTUAL) == VALUES
     assert asyncio.run(with_aiokafka(secured, MUTUAL)) == VALUES
 
+    # a store that cannot be read is refused, as in Kafka
+    admin = AdminClient(secured.confluent(MUTUAL))
+    with pytest.raises(KafkaException, match="ssl.keystore.location=/nowhere: No such file"):
+        alter(admin, "listener.name.ssl.ssl.keystore.location", "/nowhere")
+
     # a new certificate is shown once the file and a config have changed; no connection needs to end for it
     host, port = secured.address(SECURED).split(":")
     before = ssl.get_server_certificate((host, int(port)))
     secured.store("broker", "127.0.0.1")
-    admin = AdminClient(secured.confluent(MUTUAL))
-    entry = ConfigEntry("listener.name.ssl.ssl.keystore.type", "PEM", incremental_operation=AlterConfigOpType.SET)
-    change = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([change]).values():
-        future.result(TIMEOUT_S)
+    alter(admin, "listener.name.ssl.ssl.keystore.type", "PEM")
     assert ssl.get_server_certificate((host, int(port))) != before
 
     # neither a client without a certificate nor one of another protocol gets in, and the log says why
@@ -140,6 +141,14 @@ def test_clients_produce_and_consume_with_and_without_certificates(secured: Secu
     assert "it shows no certificate, and ssl.client.auth is required" in log
     assert "it does not speak TLS, and the listener does" in log
     assert "Traceback" not in log
+
+
+def alter(admin: AdminClient, name: str, value: str) -> None:
+    """Set a config of the broker."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    change = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([change]).values():
+        future.result(TIMEOUT_S)
 
 
 def unwelcome(broker: SecuredBroker, listener: str) -> None:

@@ -25,7 +25,7 @@ def config_handlers(parts: Parts, answer_bytes_max: int, *, of_controllers: bool
     """
     controller, image, node_id = parts.controller, parts.image, parts.identity.node_id
     clients, ticks_ns, bytes_max = TelemetryClients(), parts.world.ticks_ns, parts.settings.config.telemetry_max_bytes
-    own = None if of_controllers else OwnConfigs(node_id, parts.live_config, image)
+    own = None if of_controllers else OwnConfigs(node_id, parts.live_config, image, parts.secured.check)
     forwarding = None if parts.remote_controller is None else Forwarding(parts.remote_controller.forwarding)
     return [
         DescribeConfigs(node_id, parts.live_config, image, answer_bytes_max),

@@ -14,11 +14,12 @@ from pykbroker.broker.secured_listeners import LOOK_S, SecuredListeners
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
-from pykbroker.core.errors import StartError
+from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.settings import Settings
 from pykbroker.server.listener_tls import ListenerTls
 from tests.unit.tls.test_context import NOW, House, chain_of, issued, key_of
+from wire.error_codes import ErrorCode
 
 SECURE = ListenerSettings("SECURE", protocol=SecurityProtocol.SSL)
 PREFIX = "listener.name.secure."
@@ -117,6 +118,17 @@ def test_wrong_configs_leave_the_old_context_and_one_log_line(house: House, capl
         broker.secured.look(broker.config)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert broker.hosts == {"localhost"}
+
+
+def test_configs_that_could_not_be_used_are_refused_and_change_nothing(house: House) -> None:
+    broker = Broker(house)
+    before = broker.tls.made
+    broker.secured.check({**broker.config.texts, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"})
+    for wrong in ({"ssl.keystore.location": "/nowhere"}, {"ssl.client.auth": "required"}):
+        with pytest.raises(ApiError, match=r"SECURE: ssl\.") as refused:
+            broker.secured.check({**broker.config.texts, **wrong})
+        assert refused.value.code == ErrorCode.INVALID_REQUEST
+    assert broker.tls.made is before
 
 
 @pytest.mark.parametrize(
