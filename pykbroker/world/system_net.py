@@ -27,7 +27,6 @@ from pykbroker.world.system_handshakes import Handshakes
 from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump, end
 from pykbroker.world.system_silence import SilenceWatch, keep_alive
-from pykbroker.world.system_tls_pump import TlsPump
 
 BACKLOG_MIN = 1024
 """The minimum backlog, above Kafka's default of 50. Kafka accepts in a separate thread.
@@ -147,6 +146,8 @@ class SystemNet:
     def pump(self, sock: socket.socket, tls: Tls | None = None) -> SocketPump:
         if tls is None:
             return SocketPump(sock, self._poll, self._pumps, self._watch_silence)
+        from pykbroker.world.system_tls_pump import TlsPump  # its buffers are for a process that uses TLS
+
         return TlsPump(sock, self._poll, self._pumps, self._watch_silence, self._handshakes, tls)
 
     def _watch_silence(self, pump: SocketPump) -> None:
@@ -175,8 +176,7 @@ class SystemNet:
             raise
         pump.start(connection)
         pump.end_when_silent()
-        if isinstance(pump, TlsPump):
-            await pump.secured()
+        await pump.secured()
         return connection
 
     def forget(self, listener: SystemListener) -> None:

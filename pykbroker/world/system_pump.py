@@ -91,6 +91,9 @@ class SocketPump:
             end(self.socket)
             self.connection.closed()
 
+    async def secured(self) -> None:
+        """Return at once, since there is no handshake."""
+
     def end_when_silent(self) -> None:
         """Watch the connection for silence of its peer. Do nothing if the socket is closed."""
         if self.is_open:

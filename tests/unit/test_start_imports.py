@@ -21,11 +21,14 @@ LATER = {
     "pykbroker.apis.groups",
     "pykbroker.apis.security",
     "pykbroker.apis.transactions",
+    "pykbroker.broker.secured_listener",
     "pykbroker.core.config.docs",
     "pykbroker.quorum.observer",
     "pykbroker.quorum.observer_log",
     "pykbroker.quorum.observer_start",
     "pykbroker.quorum.remote_controller",
+    "pykbroker.tls",
+    "pykbroker.world.system_tls_pump",
 }
 
 
