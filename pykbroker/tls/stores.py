@@ -84,7 +84,7 @@ def content_of(store: TlsStore) -> bytes:
             f" -srckeystore {store.location} -destkeystore {store.location}.p12 -deststoretype PKCS12"
         )
     if (store.kind == PEM) == data.startswith(SEQUENCE):
-        found = "PKCS12" if store.kind == PEM else "no PKCS12"
+        found = "a PKCS12" if store.kind == PEM else "no PKCS12"
         wanted = "PKCS12" if store.kind == PEM else "PEM, if it begins with -----BEGIN"
         config = store.place.partition(": ")[2].partition(".location")[0]
         raise StartError(f"{store.place}: this is {found} file, and {config}.type is {store.kind}: set it to {wanted}")

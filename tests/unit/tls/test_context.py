@@ -264,7 +264,7 @@ def test_a_chain_with_a_gap_is_refused_and_a_whole_one_served(house: House) -> N
     ("kind", "content", "sentence"),
     [
         ("JKS", b"\xfe\xed\xfe\xed\x00\x00\x00\x02", "keytool -importkeystore -srckeystore"),
-        ("PEM", b"\x30\x82\x01\x00", "this is PKCS12 file"),
+        ("PEM", b"\x30\x82\x01\x00", "this is a PKCS12 file"),
         ("PKCS12", b"-----BEGIN PRIVATE KEY-----", "ssl.keystore.type is PKCS12"),
         ("PEM", b"\xff\xfe", "this is no text"),
         ("PEM", b"", "there is no private key"),
