@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import trustme
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -31,13 +32,14 @@ PLAIN_LINE = (
 )
 SESSION_MS = 2000
 CONFIGS = {
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT,TLS:SASL_SSL",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "listener.name.clients.plain.sasl.jaas.config": PLAIN_LINE,
     "listener.name.clients.scram-sha-256.sasl.jaas.config": (
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     ),
     "listener.name.short.plain.sasl.jaas.config": PLAIN_LINE,
+    "listener.name.tls.sasl.enabled.mechanisms": "SCRAM-SHA-256",
     "listener.name.short.plain.connections.max.reauth.ms": str(SESSION_MS),
     "inter.broker.listener.name": "PLAINTEXT",
 }
@@ -60,11 +62,15 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
     home = tmp_path_factory.mktemp("secured")
     file, data = home / "server.properties", home / "data"
     configs = {**CONFIGS, "node.id": "1", "log.dirs": str(data), **ONE_BROKER}
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(home / "ca.pem")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(home / "broker.pem")
+    configs |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(home / "broker.pem")}
     file.write_text("".join(f"{name}={value}\n" for name, value in configs.items()).replace("\\", "\\\\"))
     added = ("SCRAM-SHA-256=[name=carol,password=carol-canary]", 'SCRAM-SHA-512=[name="dave",password=dave canary]')
     words = ["kafka-storage", "format", "-c", str(file), "-t", "8BhzD8bPTOKa0mC0mKnYTw"]
     assert main([*words, *(word for each in added for word in ("--add-scram", each))]) == 0
-    listen = [option for name in ("CLIENTS", "SHORT") for option in ("--listen", f"{name}=127.0.0.1:0")]
+    listen = [option for name in ("CLIENTS", "SHORT", "TLS") for option in ("--listen", f"{name}=127.0.0.1:0")]
     broker = BrokerProcess(
         home, "--config", str(file), *SOON, *listen, "--log-level", "debug", "--console", "127.0.0.1:0"
     )
@@ -157,6 +163,19 @@ def test_clients_of_three_libraries_write_and_read(clients: str, mechanism: str,
     found = [message.value() for message in group.consume(3, timeout=15)]
     group.close()
     assert found == written
+
+
+def test_clients_log_in_over_tls(secured: BrokerProcess) -> None:
+    address = str(secured.announced.listeners["TLS"])
+    authority = str(secured.stdout.with_name("ca.pem"))
+    tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": authority}
+    producer = Producer({**of_librdkafka(address, *USERS[2]), **tls})
+    producer.produce("over-tls", b"confluent-kafka")
+    assert producer.flush(10) == 0
+    python: Any = {**of_python(address, *USERS[2]), "security_protocol": "SASL_SSL", "ssl_cafile": authority}
+    other = KafkaProducer(**python)
+    assert other.send("over-tls", b"kafka-python").get(10).offset == 1
+    other.close()
 
 
 def test_clients_with_a_wrong_password_are_told_so(secured: BrokerProcess, clients: str) -> None:

@@ -26,7 +26,10 @@ from wire.error_codes import ErrorCode
 from wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from wire.messages.sasl_handshake import SaslHandshakeResponse
 
-NOT_LOGGED_IN = "the client sends a request before it logs in: set security.protocol=SASL_PLAINTEXT in the client"
+NOT_LOGGED_IN = (
+    "the client sends a request before it logs in: set security.protocol=SASL_PLAINTEXT in the client, or SASL_SSL if"
+    " the listener has TLS"
+)
 WRONG_ORDER = "the client sends another request in the middle of its log-in"
 OTHER_MECHANISM = "the client authenticates again by another SASL mechanism"
 SESSION_ENDED = "the session has ended, and the client does not authenticate again"
