@@ -35,7 +35,7 @@ class ClientListeners:
         self._declared: Listeners = {each.name: each for each in settings.listeners}
         self._of_start = self._declared
         self._followed = settings.config
-        self._acceptor: Callable[[ListenerSettings], Listener] | None = None
+        self._acceptor: Callable[[ListenerSettings, BrokerConfig], Listener] | None = None
         self._accepting: dict[str, Listener] = {}
         self._is_closed = False
 
@@ -62,8 +62,9 @@ class ClientListeners:
                     "listener %s: it is open and stays on %s, not on %s", name, self._own(name), listener.address
                 )
 
-    def serve(self, acceptor: Callable[[ListenerSettings], Listener]) -> None:
-        """Accept the clients of all listeners, and from now on of new ones. `acceptor` is called for each of them.
+    def serve(self, acceptor: Callable[[ListenerSettings, BrokerConfig], Listener]) -> None:
+        """Accept the clients of all listeners, and from now on of new ones. `acceptor` is called for each of them, with
+        the config of the broker that declares it.
 
         Raise StartError if another broker already listens on an address.
         """
@@ -109,7 +110,7 @@ class ClientListeners:
 
     def _listen(self, name: str, bound: Bound) -> None:
         if self._acceptor is not None:
-            accepting = self._acceptor(self._declared[name])
+            accepting = self._acceptor(self._declared[name], self._followed)
             listen(bound, accepting, self.secured.of(name))
             self._accepting[name] = accepting
 

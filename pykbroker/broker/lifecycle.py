@@ -17,6 +17,7 @@ from pykbroker.broker.observer import BrokerObserver
 from pykbroker.broker.parts import Parts
 from pykbroker.broker.registration import register
 from pykbroker.core.address import Address
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
@@ -201,7 +202,9 @@ class Broker:
             self._publisher.of_clients, self._publisher.of_brokers = (connections,), tuple(brokers.values())
             try:
                 if not stop.is_set():
-                    parts.listeners.serve(lambda one: self._acceptor(one, brokers.get(one.name, connections)))
+                    parts.listeners.serve(
+                        lambda one, config: self._acceptor(one, config, brokers.get(one.name, connections))
+                    )
             except StartError as error:
                 refusal = error
             else:
@@ -216,10 +219,10 @@ class Broker:
         if refusal is not None:
             raise refusal
 
-    def _acceptor(self, listener: ListenerSettings, connections: Connections) -> Listener:
+    def _acceptor(self, listener: ListenerSettings, config: BrokerConfig, connections: Connections) -> Listener:
         """Return the acceptor of a listener for clients. Raise StartError if its log-in is configured wrongly."""
         parts = self._parts
-        sasl = parts.logins.of(listener, parts.current_config().texts)
+        sasl = parts.logins.of(listener, config.texts)
         return Listener(listener.name, connections, parts.authorizer_of(listener.name), sasl)
 
     def _connections_of_brokers(self, table: ApiTable, clients: trio.Nursery, limits: Limits) -> dict[str, Connections]:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import trio
 
+from pykbroker.core.security.sasl.plain import Plain
+from pykbroker.core.security.secret import Secret
 from pykbroker.server import idle
 from pykbroker.server.connection import Connection
 from pykbroker.server.connections import Connections
@@ -18,14 +20,19 @@ from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.handler import NO_RESPONSE, Later
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
+from pykbroker.server.login.logins import LOGIN_S_MAX
+from pykbroker.server.login.table import SaslListener
 from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns
 from tests.unit.server.rig import ECHO, Api, Rig, heartbeat, padded
 from wire.api import ApiKey
 from wire.frame import encode_request
+from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.list_offsets import ListOffsetsRequest
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
 
 MIB = 1 << 20
 HALF = padded(1, 2 * MIB)[:100_000]
@@ -44,10 +51,11 @@ class IdleListener:
         self.listener = Listener("PLAINTEXT", self.connections)
         self._ports: Iterator[int] = iter(range(1, 100_000))
 
-    def connect(self) -> Rig:
+    def connect(self, sasl: SaslListener | None = None) -> Rig:
         rig = Rig.__new__(Rig)
         rig.flushes = rig.closes = 0
-        connection = self.listener(Peer("10.0.0.7", next(self._ports), "10.0.0.1", 9092), rig)
+        listener = self.listener if sasl is None else Listener("SASL", self.connections, sasl=sasl)
+        connection = listener(Peer("10.0.0.7", next(self._ports), "10.0.0.1", 9092), rig)
         assert isinstance(connection, Connection)
         rig.connection = connection
         return rig
@@ -268,3 +276,26 @@ async def test_closing_many_slow_connections_logs_few_lines(
         await trio.sleep(idle.REQUEST_QUIET_S_MAX + LOOK)
         assert home.endings() == {ConnectionEnding.SLOW_REQUEST: 1000}
     assert len(caplog.messages) == 1
+
+
+async def test_a_client_that_does_not_log_in_is_closed_however_busy_it_is(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    sasl = SaslListener({"PLAIN": Plain({"alice": Secret("secret")})}, {}, 1000, 0.1, lambda: "nonce")
+    versions = Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse(error_code=42))
+    async with idle_listener(versions) as home:
+        silent, busy, alice = (home.connect(sasl) for _ in range(3))
+        alice.feed(encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1, "me"))
+        alice.feed(encode_request(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2, 2, "me"))
+        for _ in range(LOGIN_S_MAX - 1):
+            await trio.sleep(1)
+            busy.feed(encode_request(ApiVersionsRequest(), 0, 3, "me"))
+        assert [rig.closes for rig in (silent, busy, alice)] == [0, 0, 0]
+        await trio.sleep(1 + LOOK)
+        assert [rig.closes for rig in (silent, busy, alice)] == [1, 1, 0]
+        alice.connection.out.clear()
+        alice.feed(heartbeat(1))
+        assert len(alice.replies()) == 1
+        statistics = home.connections.statistics()
+        assert statistics.connections_closed == {ConnectionEnding.SLOW_LOGIN: 2}
+        assert (statistics.logins, statistics.logins_failed) == (1, 0)

@@ -19,6 +19,8 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from wire.messages.metadata import MetadataRequest
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
 
 HOST, OWN = "127.0.0.1", "PLAINTEXT://127.0.0.1:0"
 STATIC = {
@@ -127,3 +129,27 @@ async def test_a_listener_that_cannot_be_is_refused(tmp_path: Path) -> None:
         assert result.error_message.endswith("No security protocol defined for listener NOPE")
         (broker,) = (await client.call(MetadataRequest(topics=[]), 12)).brokers
         assert broker.node_id == 1
+
+
+async def test_clients_of_an_added_listener_with_sasl_must_log_in(tmp_path: Path) -> None:
+    port = await free_port()
+    prefix = "listener.name.ext."
+    static = {**STATIC, "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,EXT:SASL_PLAINTEXT"}
+    listeners: dict[str, str | None] = {
+        "listeners": f"{OWN},EXT://{HOST}:{port}",
+        prefix + "sasl.enabled.mechanisms": "PLAIN",
+    }
+    users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
+    async with serving(tmp_path, **static) as local_broker:
+        client = await local_broker.connect()
+        refused = await altered(client, listeners)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        assert "listener.name.ext.plain.sasl.jaas.config is missing" in refused.error_message
+        added = await altered(client, {**listeners, prefix + "plain.sasl.jaas.config": users})
+        assert added.error_code == 0
+        stranger, alice = await connected(local_broker, port), await connected(local_broker, port)
+        await stranger.send(MetadataRequest(topics=[]), 12)
+        assert await stranger.closed()
+        assert (await alice.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)).mechanisms == ["PLAIN"]
+        assert (await alice.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2)).error_code == 0
+        assert len((await alice.call(MetadataRequest(topics=[]), 12)).brokers) == 1
