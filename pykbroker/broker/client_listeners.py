@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pykbroker.broker.address import BoundListeners, close, listen, socket_options
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
-from pykbroker.core.config.listener_change import Listeners, declared_listeners
+from pykbroker.core.config.listener_change import Listeners, advertised_names, declared_listeners
 from pykbroker.core.config.listeners import LISTENERS, ListenerSettings, controllers
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.settings import Settings
@@ -34,6 +34,7 @@ class ClientListeners:
         self.bound, self.secured = dict(bound.clients), bound.secured
         self._declared: Listeners = {each.name: each for each in settings.listeners}
         self._of_start = self._declared
+        self._staying = {*advertised_names(settings.config.texts, self._of_start), settings.inter_broker_listener}
         self._followed = settings.config
         self._acceptor: Callable[[ListenerSettings, BrokerConfig], Listener] | None = None
         self._accepting: dict[str, Listener] = {}
@@ -85,6 +86,10 @@ class ClientListeners:
             declared = declared_listeners(config.texts)
         except ApiError as error:  # the metadata may be that of another version, which took what this one refuses
             logger.error("listeners stay as they are: %s", error)
+            return self._declared
+        if missing := self._staying - declared.keys():
+            # the broker was started with other listeners than those to which the metadata added some
+            logger.error("listeners stay as they are: the dynamic config lacks %s", ", ".join(sorted(missing)))
             return self._declared
         return {name: each for name, each in declared.items() if name not in controllers(config.texts)}
 

@@ -63,7 +63,7 @@ def check_listener_change(old: BrokerConfig, new: BrokerConfig) -> None:
         return
     was, listeners = declared_listeners(before), declared_listeners(wanted)
     _check_roles(before, wanted, was, listeners)
-    advertised = _advertised(before, was)
+    advertised = advertised_names(before, was)
     if not listeners.keys() >= {*advertised}:
         raise bad_request(
             f"Advertised listeners '{', '.join(advertised)}' must be a subset of listeners '{', '.join(listeners)}'"
@@ -131,7 +131,7 @@ def _check_roles(before: Texts, wanted: Texts, was: Listeners, listeners: Listen
     if inter_broker_listener(before, [name for name in was if name not in for_controllers]) not in listeners:
         raise bad_request(
             f"{INTER_BROKER_NAME} must be a listener name defined in {ADVERTISED}. The valid options based on "
-            f"currently configured listeners are {','.join(_advertised(wanted, listeners))}"
+            f"currently configured listeners are {','.join(advertised_names(wanted, listeners))}"
         )
     if for_controllers & was.keys() and not for_controllers & listeners.keys():
         raise bad_request(
@@ -140,7 +140,7 @@ def _check_roles(before: Texts, wanted: Texts, was: Listeners, listeners: Listen
         )
 
 
-def _advertised(texts: Texts, listeners: Iterable[str]) -> list[str]:
+def advertised_names(texts: Texts, listeners: Iterable[str]) -> list[str]:
     """Return the names of the advertised listeners: those of `advertised.listeners`, or else all for clients."""
     named = [name for name, _ in entries_of(ADVERTISED, texts)] or listeners
     return [name for name in named if name not in controllers(texts)]
