@@ -167,7 +167,7 @@ class _Writer:
             return item if names and field.type == of else None
         for given in self._fields(of.struct):
             if given.name in names and given.type == field.type:
-                has_null = given.optional and given.nullable != field.nullable
+                has_null = given.optional and given.nullable != field.nullable  # where the response allows none
                 return f"{item}.{given.name} or ''" if has_null else f"{item}.{given.name}"
         return None
 

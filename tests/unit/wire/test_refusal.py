@@ -1,19 +1,18 @@
-"""The response that refuses a request has the error in each result, and each result names its item."""
+"""The response that refuses a request is that of Kafka: the error in each result, and the name of its item."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pykbroker.core.security.rights import RIGHTS
 from pykbroker.core.steps import finish
-from tests.unit.wire.filled import filled
+from tests.unit.wire.distinct import distinct
 from wire.api import ApiKey
 from wire.apis import APIS
-from wire.compile import encoder
+from wire.compile import decoder, encoder
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.errors import EncodeError
@@ -69,42 +68,23 @@ from wire.refusal import merge, refusal
 
 ID = b"i" * 16
 CODE = ErrorCode.POLICY_VIOLATION
-WITH_RESULTS = {
-    ApiKey.PRODUCE: {"responses.partition_responses": 4},
-    ApiKey.FETCH: {"": 1, "responses.partitions": 4},
-    ApiKey.LIST_OFFSETS: {"topics.partitions": 4},
-    ApiKey.METADATA: {"": 1, "topics": 2},
-    ApiKey.CREATE_TOPICS: {"topics": 2},
-    ApiKey.DELETE_TOPICS: {"responses": 2},
-    ApiKey.DELETE_RECORDS: {"topics.partitions": 4},
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: {"topics.partitions": 4},
-    ApiKey.CREATE_ACLS: {"results": 2},
-    ApiKey.DELETE_ACLS: {"filter_results": 2},
-    ApiKey.DESCRIBE_CONFIGS: {"results": 2},
-    ApiKey.ALTER_REPLICA_LOG_DIRS: {"results.partitions": 8},
-    ApiKey.ALTER_CONFIGS: {"responses": 2},
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: {"responses": 2},
-    ApiKey.CREATE_PARTITIONS: {"results": 2},
-    ApiKey.ALTER_CLIENT_QUOTAS: {"entries": 2},
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: {"": 1, "results": 2},
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {"results": 1},
-    ApiKey.FIND_COORDINATOR: {"coordinators": 2},
-    ApiKey.OFFSET_COMMIT: {"topics.partitions": 4},
-    ApiKey.DESCRIBE_GROUPS: {"groups": 2},
-    ApiKey.DELETE_GROUPS: {"results": 2},
-    ApiKey.CONSUMER_GROUP_DESCRIBE: {"groups": 2},
-    ApiKey.ELECT_LEADERS: {"": 1, "replica_election_results.partition_result": 4},
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: {"": 1, "responses.partitions": 4},
-    ApiKey.DESCRIBE_PRODUCERS: {"topics.partitions": 4},
-    ApiKey.WRITE_TXN_MARKERS: {"markers.topics.partitions": 8},
-    ApiKey.TXN_OFFSET_COMMIT: {"topics.partitions": 4},
-    ApiKey.DESCRIBE_TRANSACTIONS: {"transaction_states": 2},
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: {"topics": 2},
+REFUSALS = Path(__file__).parents[2] / "data" / "protocol" / "refusals.txt"
+OWN: dict[ApiKey, set[str]] = {
+    ApiKey.FETCH: {"session_id", "aborted_transactions"},
+    ApiKey.JOIN_GROUP: {"member_id"},
+    ApiKey.CREATE_DELEGATION_TOKEN: {
+        "principal_type",
+        "principal_name",
+        "token_requester_principal_type",
+        "token_requester_principal_name",
+        "issue_timestamp_ms",
+        "expiry_timestamp_ms",
+        "max_timestamp_ms",
+    },
 }
-"""The number of errors at each place of the response to a request that has two items in each list.
-
-All other APIs have one error, at the top level.
-"""
+"""The fields whose values differ from those of Kafka."""
+FETCH_WITHOUT_RESULTS_VERSION_FIRST = 13
+"""The first version in which Kafka refuses a Fetch at the top level alone."""
 WITHOUT_ERROR = [(ApiKey.OFFSET_FETCH, version) for version in (1, 8, 9, 10)]
 """Such a request cannot be refused: the connection is closed."""
 REFUSED: list[tuple[Request[Any], int, Response]] = [
@@ -171,38 +151,48 @@ def versions(key: ApiKey) -> range:
     return range(APIS[key].accepted.first, APIS[key].accepted.last + 1)
 
 
-def places(part: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the path of each error in a response."""
-    for name in part.__struct_fields__:
-        value = getattr(part, name)
-        if name == "error_code" and value == CODE:
-            yield ".".join(path)
-        for result in value if isinstance(value, list) else ():
-            if hasattr(result, "__struct_fields__"):
-                yield from places(result, (*path, name))
+def recorded() -> dict[tuple[ApiKey, int], bytes]:
+    lines = [line.split() for line in REFUSALS.read_text().splitlines() if not line.startswith("#")]
+    return {(ApiKey[name], int(version)): bytes.fromhex(body) for name, version, body in lines}
+
+
+def decoded(key: ApiKey, version: int, body: bytes) -> Response:
+    return decoder(APIS[key].response, version)(body, 0, len(body))
+
+
+def plain(part: Any, without: set[str]) -> Any:
+    """Return the fields of a response. Results are sorted, since some of Kafka's are in the order of a hash table."""
+    if isinstance(part, list):
+        return sorted((plain(each, without) for each in part), key=repr)
+    names = getattr(part, "__struct_fields__", None)
+    return (
+        part if names is None else {name: plain(getattr(part, name), without) for name in names if name not in without}
+    )
+
+
+def test_every_version_was_recorded_from_kafka() -> None:
+    assert set(recorded()) == {(key, version) for key in RIGHTS for version in versions(key)}
 
 
 @pytest.mark.parametrize("key", RIGHTS, ids=lambda key: key.name)
-def test_the_error_is_in_every_result(key: ApiKey) -> None:
-    expected = WITH_RESULTS.get(key, {"": 1})
-    last = max(version for version in versions(key) if (key, version) not in WITHOUT_ERROR)
-    assert Counter(places(refusal(filled(APIS[key].request, last), last, CODE))) == expected
-
-
-@pytest.mark.parametrize("key", RIGHTS, ids=lambda key: key.name)
-def test_the_refusal_of_every_version_can_be_encoded(key: ApiKey) -> None:
+def test_every_version_is_refused_as_by_kafka(key: ApiKey) -> None:
+    kafkas = recorded()
     for version in versions(key):
-        if (key, version) not in WITHOUT_ERROR:
-            refused = refusal(filled(APIS[key].request, version), version, CODE, "why")
-            parts: list[Any] = []
-            encoder(APIS[key].response, version)(refused, parts)
-            assert parts
+        if (key, version) in WITHOUT_ERROR:
+            continue
+        without = OWN.get(key, set()) | {"error_message"}
+        if key is ApiKey.FETCH and version >= FETCH_WITHOUT_RESULTS_VERSION_FIRST:
+            without.add("responses")
+        parts: list[Any] = []
+        encoder(APIS[key].response, version)(refusal(distinct(APIS[key].request, version), version, CODE), parts)
+        ours, theirs = decoded(key, version, b"".join(parts)), decoded(key, version, kafkas[key, version])
+        assert plain(ours, without) == plain(theirs, without)
 
 
 @pytest.mark.parametrize(("key", "version"), WITHOUT_ERROR)
 def test_a_response_without_a_field_for_the_error_is_none(key: ApiKey, version: int) -> None:
     with pytest.raises(EncodeError, match=f"v{version} has no field for an error"):
-        refusal(filled(APIS[key].request, version), version, CODE)
+        refusal(distinct(APIS[key].request, version), version, CODE)
 
 
 @pytest.mark.parametrize(("request_", "version", "expected"), REFUSED)
