@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import astuple
+
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import FetchOffsets
@@ -158,17 +160,7 @@ def _of_one_group(
         error_code=answer.error_code,
         topics=[
             OffsetFetchResponseTopic(
-                topic.name,
-                [
-                    OffsetFetchResponsePartition(
-                        one.partition_index,
-                        one.committed_offset,
-                        one.committed_leader_epoch,
-                        one.metadata,
-                        one.error_code,
-                    )
-                    for one in topic.partitions
-                ],
+                topic.name, [OffsetFetchResponsePartition(*astuple(one)) for one in topic.partitions]
             )
             for topic in answer.topics
         ],

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import asdict
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.ids import id_text, is_directory
@@ -154,20 +155,8 @@ def _registration(context: ControllerContext, request: BrokerRegistrationRequest
         incarnation_id=request.incarnation_id,
         broker_epoch=context.next_offset,
         rack=request.rack,
-        end_points=[
-            BrokerEndpoint(
-                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
-            )
-            for listener in request.listeners
-        ],
-        features=[
-            BrokerFeature(
-                name=feature.name,
-                min_supported_version=feature.min_supported_version,
-                max_supported_version=feature.max_supported_version,
-            )
-            for feature in request.features
-        ],
+        end_points=[BrokerEndpoint(**asdict(listener)) for listener in request.listeners],
+        features=[BrokerFeature(**asdict(feature)) for feature in request.features],
         fenced=True,
         log_dirs=list(request.log_dirs) if context.feature(METADATA_FEATURE) >= DIRECTORIES_LEVEL else [],
     )
@@ -179,19 +168,7 @@ def register_controller(context: ControllerContext, request: ControllerRegistrat
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=request.zk_migration_ready,
-        end_points=[
-            ControllerEndpoint(
-                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
-            )
-            for listener in request.listeners
-        ],
-        features=[
-            ControllerFeature(
-                name=feature.name,
-                min_supported_version=feature.min_supported_version,
-                max_supported_version=feature.max_supported_version,
-            )
-            for feature in request.features
-        ],
+        end_points=[ControllerEndpoint(**asdict(listener)) for listener in request.listeners],
+        features=[ControllerFeature(**asdict(feature)) for feature in request.features],
     )
     return [record], ControllerRegistrationResponse(error_message=None)
