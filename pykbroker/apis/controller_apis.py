@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.security.rights import RIGHTS
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import VERSIONS, ApiKey
@@ -66,6 +67,8 @@ CONTROLLER_APIS: dict[ApiKey, ControllerApi] = {
     # A partition that the broker has no replica of gets an error code in its own result.
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ControllerApi(of_brokers=True),
 }
+if without_rights := CONTROLLER_APIS.keys() - RIGHTS.keys():
+    raise TypeError(f"core/security/rights.py has no entry for {without_rights}")
 
 
 class ControllerHandler(Handler):

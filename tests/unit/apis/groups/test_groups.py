@@ -5,25 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import trio
 
 from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
-from pykbroker.apis.groups.consumer_group_heartbeat import ConsumerGroupHeartbeat
-from pykbroker.apis.groups.delete_groups import DeleteGroups
-from pykbroker.apis.groups.describe_groups import DescribeGroups
-from pykbroker.apis.groups.find_coordinator import FindCoordinator
-from pykbroker.apis.groups.heartbeat import Heartbeat
-from pykbroker.apis.groups.join_group import JoinGroup
-from pykbroker.apis.groups.leave_group import LeaveGroup
-from pykbroker.apis.groups.offset_commit import OffsetCommit
-from pykbroker.apis.groups.offset_delete import OffsetDelete
 from pykbroker.apis.groups.offset_fetch import OffsetFetch
-from pykbroker.apis.groups.sync_group import SyncGroup
-from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.resource import ConfigResource
-from pykbroker.core.coordinator.topic import groups_topic
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import UNNAMED, Purpose, Session
@@ -339,31 +326,6 @@ class Unreached:
         raise AssertionError(name)
 
 
-@pytest.mark.parametrize(
-    ("handler", "request_", "version", "operation"),
-    [
-        (JoinGroup, JoinGroupRequest("g"), 9, Operation.READ),
-        (SyncGroup, SyncGroupRequest("g", protocol_type="x", protocol_name="y"), 5, Operation.READ),
-        (Heartbeat, HeartbeatRequest("g"), 4, Operation.READ),
-        (LeaveGroup, LeaveGroupRequest("g"), 5, Operation.READ),
-        (DescribeGroups, DescribeGroupsRequest(["g"]), 6, Operation.DESCRIBE),
-        (DeleteGroups, DeleteGroupsRequest(["g"]), 2, Operation.DELETE),
-        (ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest("g"), 1, Operation.READ),
-        (ConsumerGroupDescribe, ConsumerGroupDescribeRequest(["g"]), 1, Operation.DESCRIBE),
-        (OffsetCommit, committing(1), 9, Operation.READ),
-        (OffsetFetch, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g")]), 9, Operation.DESCRIBE),
-        (OffsetFetch, OffsetFetchRequest("g"), 5, Operation.DESCRIBE),
-        (OffsetDelete, OffsetDeleteRequest("g"), 0, Operation.DELETE),
-    ],
-)
-def test_an_unauthorized_group_is_refused(handler: Any, request_: Any, version: int, operation: Operation) -> None:
-    fields: dict[str, Any] = {"groups": Unreached(), "image": Unreached()}
-    fields |= {"enabled": lambda: True, "was_stopped": lambda: False}
-    wanted = {field.name: fields[field.name] for field in msgspec.structs.fields(handler)}
-    answer = gone_through(handler(**wanted)(context(version, Denies(operation)), request_))
-    assert ErrorCode.GROUP_AUTHORIZATION_FAILED in codes(answer)
-
-
 class Describing:
     """A double of the group coordinator: each group has a member that subscribes to topic t."""
 
@@ -403,54 +365,11 @@ def test_a_group_with_an_unauthorized_topic_is_not_described() -> None:
     )
 
 
-def codes(response: Any) -> set[int]:
-    """Return every error code in a response."""
-    found = {response.error_code} if hasattr(response, "error_code") else set()
-    for name in ("groups", "results", "topics", "partitions", "coordinators"):
-        for part in getattr(response, name, None) or ():
-            found |= codes(part)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"), [(0, ErrorCode.GROUP_AUTHORIZATION_FAILED), (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]
-)
-def test_find_coordinator_is_authorized(kind: int, code: ErrorCode) -> None:
-    nobody: Any = Unreached()
-    finder = FindCoordinator(lambda: MetadataImage(), nobody, {0: groups_topic(BrokerConfig.from_mapping({}))}, nobody)
-    for version in (3, 6):
-        answer: Any = gone_through(
-            finder(context(version, Denies(Operation.DESCRIBE)), FindCoordinatorRequest("g", kind, ["g"]))
-        )
-        assert code in codes(answer)
-
-
-class MayUseGroups(Denies):
-    """An authorizer that allows every operation on groups and denies the others."""
-
-    def allows(
-        self,
-        session: Session,
-        operation: Operation,
-        resource: ResourceType,
-        name: str,
-        purpose: Purpose = UNNAMED,
-        count: int = 1,
-    ) -> bool:
-        return resource is ResourceType.GROUP
-
-
-def test_unauthorized_topics_are_refused() -> None:
-    nobody: Any = Unreached()
-    answer: Any = OffsetCommit(nobody, lambda: MetadataImage())(context(9, MayUseGroups()), committing(1))
-    assert codes(answer) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-
-
 def test_a_process_that_was_stopped_returns_no_offsets_since_another_broker_may_have_newer_ones() -> None:
     nobody: Any = Unreached()
     stopped = OffsetFetch(nobody, lambda: MetadataImage(), lambda: True)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
-    answer: Any = gone_through(stopped(context(8, MayUseGroups()), request))
+    answer: Any = gone_through(stopped(context(8), request))
     assert [group.error_code for group in answer.groups] == [ErrorCode.NOT_COORDINATOR]
 
 
