@@ -63,7 +63,7 @@ class DescribeProducers(ApiHandler, frozen=True):
     def _check_topic(self, context: RequestContext, name: str) -> None:
         check_topic_name(name)
         if not may(context, DESCRIBE_PRODUCERS_TOPIC, name):
-            raise ApiError(DESCRIBE_PRODUCERS_TOPIC.code, "Topic authorization failed.")
+            raise ApiError(DESCRIBE_PRODUCERS_TOPIC.code, DESCRIBE_PRODUCERS_TOPIC.message)
         if name not in self.image().topics.by_name:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 

@@ -81,4 +81,4 @@ class DeleteTopics(ApiHandler, frozen=True):
             name not in topics.by_name or may(context, DELETE_TOPICS_TOPIC, name)
         ):
             return None
-        return DeletableTopicResult(name, topic.topic_id, DELETE_TOPICS_TOPIC.code)
+        return DeletableTopicResult(name, topic.topic_id, DELETE_TOPICS_TOPIC.code, DELETE_TOPICS_TOPIC.message)

@@ -131,6 +131,7 @@ async def test_a_topic_that_may_not_be_deleted_is_named_only_to_clients_that_may
         DeleteTopicState("seen", known["seen"]),
     ]
     found = (await guarded.call(DeleteTopicsRequest(asked, timeout_ms=9000), 6)).responses
+    assert {one.error_message for one in found if one.error_code == DENIED} == {"Topic authorization failed."}
     assert sorted((one.name or "", one.topic_id != NIL, one.error_code) for one in found) == [
         ("", True, DENIED),
         ("", True, UNKNOWN_ID),
