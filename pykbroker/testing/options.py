@@ -140,11 +140,14 @@ def check_start_timeout(seconds: Any) -> None:
 def broker_config(texts: Mapping[str, str]) -> BrokerConfig:
     """Return the config of one broker with these configs. StartError: a value is invalid."""
     from pykbroker.core.config.config import BrokerConfig
+    from pykbroker.core.config.providers import resolve
     from pykbroker.core.config.table import ONE_BROKER
     from pykbroker.core.errors import ApiError, StartError
+    from pykbroker.world.config_sources import SystemConfigSources
 
+    written, sources = {**ONE_BROKER, **texts}, SystemConfigSources()
     try:
-        return BrokerConfig.from_mapping({**ONE_BROKER, **texts})
+        return BrokerConfig.from_mapping(resolve(written, written, sources), sources, written)
     except ApiError as error:
         raise StartError(str(error)) from None
 

@@ -31,11 +31,13 @@ from pykbroker.core.config.listeners import (
     without_stale,
 )
 from pykbroker.core.config.names import unknown_config
+from pykbroker.core.config.providers import PREFIX, PROVIDER_NAMES, resolve, without_class
 from pykbroker.core.config.quorum import check_only_controller, is_controller, quorum_addresses
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Settings
+from pykbroker.world.config_sources import SystemConfigSources
 
 CONTAINER = {LISTENERS: "PLAINTEXT://0.0.0.0:9092"}
 CONTAINER_ADVERTISED = {ADVERTISED: "PLAINTEXT://localhost:9092"}
@@ -70,7 +72,11 @@ class Options(msgspec.Struct, frozen=True, dict=True):
 
         click.UsageError or StartError: the options or the file are invalid.
         """
-        texts = self._texts()
+        written = self._texts()
+        try:
+            texts = resolve(written, written, SystemConfigSources())
+        except ApiError as error:
+            raise StartError(self._blamed(str(error))) from None
         try:
             leads = is_controller(texts)
             if leads:
@@ -91,7 +97,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         data_dirs = self._data_dirs(texts, temporary_dir)
         texts = {**with_listeners(texts, listeners, of_controllers), "log.dirs": ",".join(data_dirs)}
         try:
-            config = BrokerConfig.from_mapping(texts)
+            config = BrokerConfig.from_mapping(texts, SystemConfigSources(), written)
         except ApiError as error:
             raise click.UsageError(self._blamed(str(error))) from None
         return Settings(
@@ -117,6 +123,11 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             for name in source.texts:
                 if not known(name):
                     yield f"{source.place(name)}: {unknown_config(name)} It has no effect."
+            for provider in without_class(source.texts):
+                yield (
+                    f"{source.place(PROVIDER_NAMES)}: {PROVIDER_NAMES} has {provider!r}, and {PREFIX}{provider}.class"
+                    " is not set. Its variables stay as they are: set the class, or correct the name"
+                )
 
     def passed_over(self) -> tuple[str, ...]:
         """Return the environment variables of Kafka's container image that a broker without a JVM does not need."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pykbroker.core.config.config import BrokerConfig, Texts
+from pykbroker.core.config.config import BrokerConfig, Texts, read_resolved
 from pykbroker.core.config.java_classes import check_no_classes
 from pykbroker.core.config.listener_change import OF_ALL_LISTENERS, STORES, check_listener_change
+from pykbroker.core.config.providers import has_variable, resolve
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.config.row import Row, Update
 from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX, listener_row
@@ -42,7 +43,8 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
 
     `broker` is the config of this broker. Of another broker's configs only the names and each value are checked, since
     its other configs are unknown here. The error is INVALID_REQUEST, as in Kafka. A config that names a Java class,
-    which Kafka would load, gets INVALID_CONFIG.
+    which Kafka would load, gets INVALID_CONFIG. A variable may stand for a number only if the provider of the variable
+    is also a dynamic config of `name`.
     """
     of_this = not name or is_this(name, broker.node_id)
     refuse_any(
@@ -58,9 +60,10 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
         {config: text for config, text in wanted.items() if known.get(config) != text}, broker.pykbroker_ignore_classes
     )
     try:
-        for config, text in wanted.items():
-            if (row := dynamic_row(config)) is not None:
-                row.read(text)
+        own = wanted if broker.sources is None or not of_this else resolve(wanted, wanted, broker.sources)
+        for config, text in own.items():
+            if (row := dynamic_row(config)) is not None and (of_this or not has_variable(text, wanted)):
+                read_resolved(row, config, text, wanted[config])
         if not of_this:
             return
         if not name:

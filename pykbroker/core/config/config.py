@@ -4,6 +4,8 @@
    a file or the command line), Kafka's default.
 2. A `BrokerConfig` is immutable: a dynamic change creates a new one.
 3. Unknown configs are kept, described without their value, and have no effect.
+4. The dynamic layers keep the variables of config providers. They are replaced in `values` and `texts`, and were
+   replaced in the static layer before the start.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ from pykbroker.core.config.broker_bounds import check_broker_bounds
 from pykbroker.core.config.group_bounds import check_broker_groups
 from pykbroker.core.config.host_counts import read_host_counts
 from pykbroker.core.config.java_classes import check_no_classes
-from pykbroker.core.config.row import ConfigTable
+from pykbroker.core.config.providers import PREFIX as PROVIDERS
+from pykbroker.core.config.providers import ConfigSources, resolve
+from pykbroker.core.config.row import ConfigTable, Row
 from pykbroker.core.config.table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS, listener_row
-from pykbroker.core.config.type import Value, refuse
+from pykbroker.core.config.type import Value, invalid, refuse
+from pykbroker.core.errors import ApiError
 
 T = TypeVar("T")
 Texts = Mapping[str, str]
@@ -46,38 +51,53 @@ class Setting(Generic[T]):
 class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     """The three layers of configs as texts, and the effective values in `values`, by Kafka's names.
 
-    Configs that the broker itself uses are also attributes, named as in Kafka but with underscores.
+    `texts` has the text of each config that is set, with and without prefixes. Configs that the broker itself uses are
+    also attributes, named as in Kafka but with underscores. Config providers read `sources`; without them, the
+    variables in dynamic configs stay as they are.
     """
 
     static: Texts
     cluster: Texts
     broker: Texts
     values: Mapping[str, Value]
+    texts: Texts
+    sources: ConfigSources | None = None
 
     @classmethod
-    def from_mapping(cls, static: Texts) -> BrokerConfig:
-        """Return the config of a file and the command line. Raise ApiError INVALID_CONFIG if a value is invalid."""
+    def from_mapping(
+        cls, static: Texts, sources: ConfigSources | None = None, written: Texts | None = None
+    ) -> BrokerConfig:
+        """Return the config of a file and the command line. Raise ApiError INVALID_CONFIG if a value is invalid.
+
+        `written` has the texts before their variables were replaced.
+        """
         filled = {**FILL_IN, **({"node.id": static["broker.id"]} if "broker.id" in static else {}), **static}
-        config = cls.of_layers({**filled, "broker.id": filled.get("broker.id", filled["node.id"])}, {}, {})
+        filled["broker.id"] = filled.get("broker.id", filled["node.id"])
+        config = cls.of_layers(filled, {}, {}, sources, written)
         check_no_classes(static, config.pykbroker_ignore_classes)
         authorizer_settings(static, config.pykbroker_ignore_classes)
         return config
 
     @classmethod
-    def of_layers(cls, static: Texts, cluster: Texts, broker: Texts) -> BrokerConfig:
+    def of_layers(
+        cls,
+        static: Texts,
+        cluster: Texts,
+        broker: Texts,
+        sources: ConfigSources | None = None,
+        written: Texts | None = None,
+    ) -> BrokerConfig:
         """Return the config of three layers. `broker` takes precedence over `cluster`, and `cluster` over `static`."""
-        values = {**DEFAULTS, **read_broker(static), **read_broker(cluster), **read_broker(broker)}
+        texts, dynamic = {**static, **cluster, **broker}, {**cluster, **broker}
+        if sources is not None and dynamic:
+            texts |= resolve(dynamic, texts, sources)
+        values = {**DEFAULTS, **read_broker(texts, {**(written or {}), **dynamic})}
         check_broker(values)
-        return cls(static, cluster, broker, values)
+        return cls(static, cluster, broker, values, texts, sources)
 
     def with_dynamic(self, cluster: Texts, broker: Texts | None = None) -> BrokerConfig:
         """Return the config with the same static values and these dynamic values: cluster-wide, and of this broker."""
-        return self.of_layers(self.static, cluster, broker or {})
-
-    @property
-    def texts(self) -> Texts:
-        """Return the text of each config that is set, with and without prefixes."""
-        return {**self.static, **self.cluster, **self.broker}
+        return self.of_layers(self.static, cluster, broker or {}, self.sources)
 
     def get(self, name: str) -> Value:
         """Return the typed value of a config. Raise KeyError if the config is not in the table."""
@@ -223,7 +243,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
 
 def known(name: str) -> bool:
     """Whether a config of this name may have an effect, with or without the prefix `listener.name.<listener>.`."""
-    return name in BROKER or name in OF_AUTHORIZER or name.startswith(LISTENER_PREFIX)
+    return name in BROKER or name in OF_AUTHORIZER or name.startswith((LISTENER_PREFIX, PROVIDERS))
 
 
 def read(table: ConfigTable, texts: Texts) -> dict[str, Value]:
@@ -231,10 +251,23 @@ def read(table: ConfigTable, texts: Texts) -> dict[str, Value]:
     return {name: table[name].read(text) for name, text in texts.items() if name in table}
 
 
-def read_broker(texts: Texts) -> dict[str, Value]:
-    """Return the typed values of a layer of broker configs, including values for single listeners."""
-    own = {name: row.read(text) for name, text in texts.items() if (row := listener_row(name)) is not None}
-    return read(BROKER, texts) | own
+def read_broker(texts: Texts, written: Texts) -> dict[str, Value]:
+    """Return the typed values of broker configs, including values for single listeners.
+
+    `written` has texts before their variables were replaced: an error quotes those, since the others may be secrets.
+    """
+    rows = ((row, name, text) for name, text in texts.items() if (row := BROKER.get(name) or listener_row(name)))
+    return {name: read_resolved(row, name, text, written.get(name, text)) for row, name, text in rows}
+
+
+def read_resolved(row: Row, name: str, text: str, written: str) -> Value:
+    """Return the typed value of a text whose variables have been replaced. `written` is the text before."""
+    try:
+        return row.read(text)
+    except ApiError:
+        if text == written:
+            raise
+        raise invalid(name, written, f"The value of the variable is no valid {row.type.name}") from None
 
 
 def check_connections(values: Mapping[str, Value]) -> None:

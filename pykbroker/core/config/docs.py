@@ -13,6 +13,8 @@ USED = {
     "broker.rack":
         "The rack or availability zone of this broker; clients see it, and replicas of a partition are spread over "
         "racks.",
+    "config.providers":
+        "The names of the config providers that replace variables such as ${name:path:key} in values of configs.",
     "connection.failed.authentication.delay.ms":
         "How many ms a client that failed to log in by SASL waits for the response; nothing is read from it meanwhile.",
     "connections.max.reauth.ms":
@@ -671,8 +673,6 @@ UNUSED = {
     "remote.log.storage.system.enable": "whether the broker has tiered storage, which topics may then use.",
 
     # Quotas, metrics and the rest
-    "config.providers":
-        "names of classes that look up values such as ${name:path:key} in configs, from files for example.",
     "kafka.metrics.polling.interval.secs": "how often reporters of the older kind collect metrics, in s.",
     "kafka.metrics.reporters": "classes of the older kind that report metrics.",
     "metric.reporters": "the classes that report metrics.",

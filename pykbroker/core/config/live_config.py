@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykbroker.core.config.config import BrokerConfig, Texts
+from pykbroker.core.config.providers import PREFIX, PROVIDER_NAMES, resolve
 from pykbroker.core.config.row import ConfigTable, Row
 from pykbroker.core.config.table import BROKER, listener_row
 from pykbroker.core.errors import ApiError
@@ -20,7 +21,8 @@ class Dynamic(NamedTuple):
 class LiveConfig:
     """A cache of the effective config under the latest dynamic configs.
 
-    Invalid dynamic values, which another version of Kafka may have left in the metadata, are ignored.
+    Invalid dynamic values, which another version of Kafka may have left in the metadata, are ignored. If a config
+    provider cannot be read, so are all values with variables.
     """
 
     def __init__(self, started: BrokerConfig) -> None:
@@ -34,11 +36,29 @@ class LiveConfig:
         return self._last[1]
 
     def _make(self, dynamic: Dynamic) -> BrokerConfig:
-        cluster, broker = (valid_texts(BROKER, texts) for texts in dynamic)
+        cluster, broker = (self._valid(texts) for texts in dynamic)
         try:
             return self.started.with_dynamic(cluster, broker)
         except ApiError:  # each value is valid, but together they contradict each other
             return self.started
+
+    def _valid(self, texts: Texts) -> Texts:
+        """Return the texts of a layer without invalid ones. As in Kafka, its own providers must make a value valid."""
+        started, values = self.started, texts
+        if started.sources is not None:
+            try:
+                values = resolve(texts, texts, started.sources)
+                resolve(texts, {**started.static, **texts}, started.sources)
+            except ApiError:
+                texts = values = without_providers(texts)
+        valid = valid_texts(BROKER, values)
+        return {name: text for name, text in texts.items() if name in valid}
+
+
+def without_providers(texts: Texts) -> Texts:
+    """Return the texts without config providers, and without those that may have variables."""
+    declared = PROVIDER_NAMES, PREFIX
+    return {name: text for name, text in texts.items() if "${" not in text and not name.startswith(declared)}
 
 
 def valid_texts(table: ConfigTable, texts: Texts) -> Texts:

@@ -240,3 +240,56 @@ def test_a_config_that_names_a_java_class_prevents_the_start(file: Path) -> None
         Options(configs={"authorizer.class.name": "A"}).settings()
     ignored = {"pykbroker.ignore.classes": "authorizer.class.name"}
     assert Options(file=str(file), configs=ignored).settings().data_dirs == ("/d",)
+
+
+def test_variables_in_any_source_of_configs_are_replaced_by_config_providers(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARTITIONS", "7")
+    monkeypatch.setenv("PORT", "9999")
+    provider = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    file.write_text(
+        f"config.providers=env,vault\nconfig.providers.env.class={provider}\n"
+        "listeners=PLAINTEXT://127.0.0.1:${env:PORT}\nnum.partitions=${env:PARTITIONS}\n"
+        "log.retention.ms=${env:PARTITIONS}000\nssl.keystore.password=${vault:x:y}${env:NOPE}\n"
+    )
+    options = Options(file=str(file), configs={"message.max.bytes": "${env:PARTITIONS}00"})
+    config = options.settings().config
+    assert options.settings().listeners[0].address.port == 9999
+    assert (config.num_partitions, config.get("log.retention.ms"), config.get("message.max.bytes")) == (7, 7000, 700)
+    assert config.get("ssl.keystore.password") == "${vault:x:y}${env:NOPE}"
+    assert list(options.without_effect()) == [
+        f"{file}:1: config.providers has 'vault', and config.providers.vault.class is not set. Its variables stay as "
+        "they are: set the class, or correct the name"
+    ]
+    environ = {
+        "KAFKA_CONFIG_PROVIDERS": "e",
+        "KAFKA_CONFIG_PROVIDERS_E_CLASS": provider,
+        "KAFKA_NUM_PARTITIONS": "${e:PARTITIONS}",
+    }
+    options = Options(container=True, environ=environ)
+    assert options.settings().config.num_partitions == 7
+    assert list(options.without_effect()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("num.partitions=${env:SECRET}", "Invalid value ${env:SECRET} for configuration num.partitions: The value of "),
+        ("rack=${file:/nowhere:x}", "Could not read properties from file /nowhere, in the value of rack"),
+        ("config.providers.file.class=com.example.Vault", "Invalid value com.example.Vault for configuration config."),
+    ],
+)
+def test_a_variable_that_has_no_valid_value_is_refused_with_its_line_and_without_its_value(
+    file: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
+) -> None:
+    monkeypatch.setenv("SECRET", "CANARY")
+    package = "org.apache.kafka.common.config.provider"
+    file.write_text(
+        f"config.providers=env,file\nconfig.providers.env.class={package}.EnvVarConfigProvider\n"
+        f"config.providers.file.class={package}.FileConfigProvider\n{line}\n"
+    )
+    with pytest.raises((StartError, click.UsageError)) as refused:
+        Options(file=str(file)).settings()
+    assert str(refused.value).startswith(f"{file}:4: {message}")
+    assert "CANARY" not in str(refused.value)

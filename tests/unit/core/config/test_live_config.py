@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from pykbroker.core.config.broker_change import check_broker_change
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.entries import describe_broker
 from pykbroker.core.config.live_config import Dynamic, LiveConfig
+from pykbroker.core.config.providers import PROVIDERS
+from pykbroker.core.errors import ApiError
+from pykbroker.world.config_sources import SystemConfigSources
+from wire.error_codes import ErrorCode
 
 
 def live(**static: str) -> LiveConfig:
@@ -37,3 +47,69 @@ def test_invalid_dynamic_values_are_ignored() -> None:
 def test_dynamic_values_that_contradict_each_other_leave_the_static_config() -> None:
     config = live(log_segment_bytes="3000000")
     assert config.under(Dynamic({"log.retention.ms": "0", "log.segment.bytes": "2000000"})) is config.started
+
+
+THREADS, PASSWORD = "log.cleaner.threads", "listener.name.external.ssl.keystore.password"
+PROVIDER = {"config.providers": "file", "config.providers.file.class": next(iter(PROVIDERS))}
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    path = tmp_path / "secrets.properties"
+    path.write_text("threads=2\npassword=CANARY\n")
+    return path
+
+
+def with_provider(**static: str) -> BrokerConfig:
+    return BrokerConfig.from_mapping(static, SystemConfigSources())
+
+
+def test_variables_of_dynamic_configs_are_replaced_by_dynamic_and_static_providers(secrets: Path) -> None:
+    threads, password = f"${{file:{secrets}:threads}}", f"${{file:{secrets}:password}}"
+    live = LiveConfig(with_provider(**PROVIDER))
+    config = live.under(Dynamic({}, {PASSWORD: password, THREADS: threads}))
+    assert config.texts[PASSWORD] == "CANARY"
+    assert config.get(THREADS) == 1, "as in Kafka, a number needs a dynamic provider"
+    config = LiveConfig(with_provider()).under(Dynamic({}, {**PROVIDER, THREADS: threads}))
+    assert config.get(THREADS) == 2
+    described = {entry.name: entry for entry in describe_broker(config)}[THREADS]
+    assert (described.value, described.synonyms[0].value) == ("2", threads)
+
+
+def test_variables_that_cannot_be_read_leave_the_other_dynamic_configs(secrets: Path) -> None:
+    secrets.unlink()
+    texts = {**PROVIDER, THREADS: f"${{file:{secrets}:threads}}", "log.segment.bytes": "2000000"}
+    config = LiveConfig(with_provider()).under(Dynamic(texts))
+    assert (config.get(THREADS), config.get("log.segment.bytes")) == (1, 2_000_000)
+    texts["config.providers.file.class"] = "com.example.Vault"
+    assert LiveConfig(with_provider()).under(Dynamic({}, texts)).get("log.segment.bytes") == 2_000_000
+
+
+def test_a_broker_checks_a_dynamic_config_by_the_value_of_its_variable(secrets: Path) -> None:
+    threads, password = f"${{file:{secrets}:threads}}", f"${{file:{secrets}:password}}"
+    for wanted, message in (
+        ({**PROVIDER, THREADS: threads}, None),
+        ({PASSWORD: password}, None),
+        ({THREADS: threads}, f"Invalid value {threads} for configuration {THREADS}: Not a number of type INT"),
+        (
+            {**PROVIDER, THREADS: password},
+            f"Invalid value {password} for configuration {THREADS}: The value of the variable is no valid INT",
+        ),
+        ({**PROVIDER, THREADS: "${file:/nowhere:threads}"}, "Could not read properties from file /nowhere, in the"),
+        ({**PROVIDER, "config.providers.file.class": "com.example.Vault"}, "Invalid value com.example.Vault for"),
+    ):
+        if message is None:
+            check_broker_change("0", wanted, with_provider(**PROVIDER, **{"node.id": "0"}))
+            continue
+        with pytest.raises(ApiError) as refused:
+            check_broker_change("0", wanted, with_provider(**PROVIDER, **{"node.id": "0"}))
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+        assert str(refused.value).startswith(message)
+        assert "CANARY" not in str(refused.value)
+
+
+def test_the_variables_of_another_broker_are_left_to_it() -> None:
+    wanted = {**PROVIDER, THREADS: "${file:/nowhere:threads}"}
+    check_broker_change("1", wanted, with_provider(**{"node.id": "0"}))
+    with pytest.raises(ApiError, match="Not a number of type INT"):
+        check_broker_change("1", {THREADS: "${file:/nowhere:threads}"}, with_provider(**{"node.id": "0"}))
