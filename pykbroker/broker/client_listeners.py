@@ -64,14 +64,19 @@ class ClientListeners:
                 )
 
     def serve(self, acceptor: Callable[[ListenerSettings, BrokerConfig], Listener]) -> None:
-        """Accept the clients of all listeners, and from now on of new ones. `acceptor` is called for each of them, with
-        the config of the broker that declares it.
+        """Accept the clients of all listeners, from now on also of new ones, each by an acceptor under the config.
 
-        Raise StartError if another broker already listens on an address.
+        Raise StartError if a listener of the start cannot be opened. One that the metadata adds is logged.
         """
         self._acceptor = acceptor
-        for name, bound in self.bound.items():
-            self._listen(name, bound)
+        for name, bound in list(self.bound.items()):
+            try:
+                self._listen(name, bound)
+            except StartError as error:
+                if name in self._of_start:
+                    raise
+                logger.error("listener %s: it cannot be opened: %s", name, error)
+                self._close(name)
 
     def close(self) -> None:
         """Stop accepting on all addresses, for good."""

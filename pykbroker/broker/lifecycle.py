@@ -220,7 +220,7 @@ class Broker:
             raise refusal
 
     def _acceptor(self, listener: ListenerSettings, config: BrokerConfig, connections: Connections) -> Listener:
-        """Return the acceptor of a listener for clients. Raise StartError if its log-in is configured wrongly."""
+        """Return the acceptor of a listener for clients. Raise StartError if the config has no valid log-in for it."""
         parts = self._parts
         sasl = parts.logins.of(listener, config.texts)
         return Listener(listener.name, connections, parts.authorizer_of(listener.name), sasl)

@@ -16,6 +16,7 @@ from pykbroker.broker.secured_listeners import SecuredListeners
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Settings
 from tests.unit.broker.bound_here import BoundHere
 
@@ -98,3 +99,22 @@ async def test_a_listener_with_tls_is_opened_once_it_has_a_keystore(
     await rig.listeners.follow(rig.config.with_dynamic({}, {**declared, **own}))
     assert list(rig.listeners.bound) == ["PLAINTEXT", "EXT"]
     assert rig.listeners.secured.of("EXT") is not None
+
+
+async def test_only_a_listener_of_the_start_that_cannot_be_served_ends_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig, refused = Rig(), ["EXT"]
+    await rig.follow("PLAINTEXT://127.0.0.1:1,EXT://127.0.0.1:2")
+
+    def acceptor(listener: ListenerSettings, config: BrokerConfig) -> Any:
+        if listener.name in refused:
+            raise StartError("no log-in")
+
+    rig.listeners.serve(acceptor)
+    assert [(name, bound.listens) for name, bound in rig.listeners.bound.items()] == [("PLAINTEXT", True)]  # type: ignore[attr-defined]
+    assert [(bound.listens, bound.is_closed) for bound in rig.net.made] == [(False, True)]
+    assert "listener EXT: it cannot be opened: no log-in" in caplog.text
+    refused.append("PLAINTEXT")
+    with pytest.raises(StartError, match="no log-in"):
+        rig.listeners.serve(acceptor)

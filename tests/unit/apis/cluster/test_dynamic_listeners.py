@@ -131,25 +131,32 @@ async def test_a_listener_that_cannot_be_is_refused(tmp_path: Path) -> None:
         assert broker.node_id == 1
 
 
-async def test_clients_of_an_added_listener_with_sasl_must_log_in(tmp_path: Path) -> None:
-    port = await free_port()
-    prefix = "listener.name.ext."
-    static = {**STATIC, "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,EXT:SASL_PLAINTEXT"}
-    listeners: dict[str, str | None] = {
+async def test_an_added_listener_has_the_log_in_of_its_configs_also_after_a_restart(tmp_path: Path) -> None:
+    port, own = await free_port(), "listener.name.ext."
+    added = {
         "listeners": f"{OWN},EXT://{HOST}:{port}",
-        prefix + "sasl.enabled.mechanisms": "PLAIN",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXT:SASL_PLAINTEXT",
+        f"{own}sasl.enabled.mechanisms": "PLAIN",
+        f"{own}plain.sasl.jaas.config": (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
+        ),
     }
-    users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
-    async with serving(tmp_path, **static) as local_broker:
-        client = await local_broker.connect()
-        refused = await altered(client, listeners)
-        assert refused.error_code == ErrorCode.INVALID_REQUEST
-        assert "listener.name.ext.plain.sasl.jaas.config is missing" in refused.error_message
-        added = await altered(client, {**listeners, prefix + "plain.sasl.jaas.config": users})
-        assert added.error_code == 0
-        stranger, alice = await connected(local_broker, port), await connected(local_broker, port)
-        await stranger.send(MetadataRequest(topics=[]), 12)
-        assert await stranger.closed()
-        assert (await alice.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)).mechanisms == ["PLAIN"]
-        assert (await alice.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2)).error_code == 0
-        assert len((await alice.call(MetadataRequest(topics=[]), 12)).brokers) == 1
+    for start in range(2):
+        async with serving(tmp_path, **STATIC) as local_broker:
+            client = await local_broker.connect()
+            if not start:
+                without = {name: value for name, value in added.items() if not name.endswith("jaas.config")}
+                refused = await altered(client, {**without})
+                assert refused.error_code == ErrorCode.INVALID_REQUEST
+                assert f"{own}plain.sasl.jaas.config is missing" in refused.error_message
+                assert (await altered(client, {**added})).error_code == 0
+            stranger, alice = await connected(local_broker, port), await connected(local_broker, port)
+            await stranger.send(MetadataRequest(topics=[]), 12)
+            assert await stranger.closed()
+            shaken = await alice.call(SaslHandshakeRequest("PLAIN"), 1)
+            assert (shaken.error_code, shaken.mechanisms) == (0, ["PLAIN"])
+            assert (await alice.call(SaslAuthenticateRequest(b"\0alice\0secret"), 1)).error_code == 0
+            await alice.call(MetadataRequest(topics=[]), 12)
+            if start:  # its own configs do not keep the listener from being removed
+                assert (await altered(client, {"listeners": None})).error_code == 0
+                assert await alice.closed()
