@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pykbroker.apis.raft.fetch import MetadataLogFetch
+from pykbroker.apis.records.list_offsets import ListOffsets
 from pykbroker.broker.parts import Parts
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.new_topic import NewTopic
@@ -19,6 +22,7 @@ from pykbroker.core.security import rights
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.rights import RIGHTS, Denial, Right
 from pykbroker.core.security.session import UNNAMED, Purpose, Session
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, batch, fetch_request, produce_request, serving
 from wire.api import ApiKey
 from wire.declare import Request
@@ -44,6 +48,7 @@ from wire.messages.describe_producers import TopicRequest as ProducersTopic
 from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from wire.messages.describe_transactions import DescribeTransactionsRequest
 from wire.messages.end_txn import EndTxnRequest
+from wire.messages.fetch import FetchRequest
 from wire.messages.find_coordinator import CoordinatorType, FindCoordinatorRequest
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.init_producer_id import InitProducerIdRequest
@@ -67,7 +72,9 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from wire.sentinels import LATEST_TIMESTAMP
 
+CLUSTER_ACTION = Operation.CLUSTER_ACTION
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = (
     ResourceType.TOPIC,
     ResourceType.GROUP,
@@ -245,7 +252,7 @@ ELSEWHERE = {
     rights.FETCH_METADATA_LOG,  # on listeners of controllers only
     rights.LIST_OFFSETS_AS_FOLLOWER,  # of partitions that another broker follows
 }
-"""Rows that one broker has no example of. Rows that are asked `first` are tested in test_cluster_rights.py."""
+"""Rows without an example, which have tests of their own. Those that are asked `first` are in test_cluster_rights.py."""
 
 
 class Recorder:
@@ -347,6 +354,29 @@ async def test_every_row_of_the_table_is_asked_for_before_anything_is_told(guard
         else:
             answers = [await guarded.answer(right, existing, need) for need in right.needs]
             assert await guarded.answer(right, existing) not in answers, right
+
+
+def test_only_brokers_read_the_metadata_log() -> None:
+    nothing: Any = None
+    answer: Any = MetadataLogFetch(1, "c", nothing, nothing)(context(17, Denies(CLUSTER_ACTION)), FetchRequest())
+    assert answer.error_code == rights.FETCH_METADATA_LOG.code
+
+
+@pytest.mark.parametrize(("authorizer", "offset"), [(Denies(), 9), (Denies(CLUSTER_ACTION), 5)])
+def test_only_brokers_see_offsets_above_the_high_watermark(authorizer: Denies, offset: int) -> None:
+    leading = SimpleNamespace(followers={7}, knows_latest=lambda high_watermark: True)
+    partition = SimpleNamespace(
+        leading=leading,
+        leader_epoch=0,
+        high_watermark=5,
+        require_leader=lambda epoch: SimpleNamespace(log_end_offset=9),
+        upper_offset=lambda committed_only: 5,
+    )
+    replicas: Any = SimpleNamespace(partition=lambda key: partition)
+    asked = ListOffsetsPartition(timestamp=LATEST_TIMESTAMP)
+    request = ListOffsetsRequest(7, topics=[ListOffsetsTopic("t", [asked])])
+    answer = gone_through(ListOffsets(replicas)(context(7, authorizer), request))
+    assert answer.topics[0].partitions[0].offset == offset
 
 
 def test_every_row_has_an_example() -> None:
