@@ -18,6 +18,7 @@ from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.raft.fetch_position import BOOTSTRAP_SNAPSHOT
+from pykbroker.core.security.own_certificates import FILES as OWN_CERTIFICATES
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.snapshot_file import snapshot_name, snapshot_of
@@ -42,8 +43,9 @@ HARMLESS = {
     BOOTSTRAP_FILE,
     f"{BOOTSTRAP_FILE}.tmp",
     f"{META_PROPERTIES}.tmp",
+    *OWN_CERTIFICATES,
 }
-"""Files that may be in a directory that counts as empty: an interrupted formatting leaves them."""
+"""Files that may be in a directory that counts as empty: an interrupted formatting leaves them, or `--tls auto`."""
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pykbroker.cli.start.process import JsonLine
 from pykbroker.core.address import Address
@@ -24,11 +24,16 @@ Testcontainers, and scripts that start an image of Kafka, search its output for 
 logger = logging.getLogger(__name__)
 
 
-def first_lines(settings: Settings, serving: Serving, *, as_json: bool, container: bool) -> Iterator[str]:
-    """Yield the lines. In a container, those of Kafka's log follow on ours. `as_json`: each one is a JSON object."""
+def first_lines(
+    settings: Settings, serving: Serving, remarks: Iterable[str] = (), *, as_json: bool, container: bool
+) -> Iterator[str]:
+    """Yield the lines: the first one, remarks, and in a container those of Kafka's log.
+
+    `as_json`: each one is a JSON object.
+    """
     yield json_line(settings, serving) if as_json else sentence(settings, serving)
-    for line in LINES_OF_KAFKA if container else ():
-        text = line.format(settings.config.node_id)
+    of_kafka = [line.format(settings.config.node_id) for line in LINES_OF_KAFKA] if container else []
+    for text in [*remarks, *of_kafka]:
         yield JsonLine().format(record(text)) if as_json else text
 
 

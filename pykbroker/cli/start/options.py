@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from pykbroker.cli.start.data_dirs import OF_IMAGE, container_data_dir, default_data_dir
+from pykbroker.cli.start.own_certificates import check_own_certificate, keystore_configs
 from pykbroker.cli.start.server_properties import ServerProperties, read_properties
 from pykbroker.core.address import Address
 from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
@@ -20,6 +21,7 @@ from pykbroker.core.config.listeners import (
     ADVERTISED,
     LISTEN,
     LISTENERS,
+    LOCAL,
     check_connects,
     controller_listener_settings,
     controllers,
@@ -36,12 +38,12 @@ from pykbroker.core.config.quorum import check_only_controller, is_controller, q
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.new_topic import NewTopic
+from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.settings import Settings
 from pykbroker.world.config_sources import SystemConfigSources
 
-CONTAINER = {LISTENERS: "PLAINTEXT://0.0.0.0:9092"}
-CONTAINER_ADVERTISED = {ADVERTISED: "PLAINTEXT://localhost:9092"}
-"""The listener of a container whose variables name no listener, as in Apache Kafka's image.
+CONTAINER, CONTAINER_ADVERTISED = "0.0.0.0:9092", "localhost:9092"
+"""The addresses of the listener of a container whose variables name no listener, as in Apache Kafka's image.
 
 With variables of another image, clients get the address that they connected to in place of localhost.
 """
@@ -66,6 +68,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     file: str | None = None
     container: bool = False
     environ: Mapping[str, str] = msgspec.field(default_factory=dict)
+    has_own_certificate: bool = False
 
     def settings(self, temporary_dir: str | None = None) -> Settings:
         """Return the settings of the broker. `temporary_dir` holds the data with --memory.
@@ -83,9 +86,11 @@ class Options(msgspec.Struct, frozen=True, dict=True):
                 check_only_controller(texts)
             if self.container and LISTENERS not in texts:
                 texts |= derived_listeners(texts)
-            listeners = listener_settings(texts, self.listen, self.advertise)
+            listeners = listener_settings(texts, self._listen, self.advertise)
+            if self.has_own_certificate:
+                check_own_certificate(texts, listeners)
             names = [listener.name for listener in listeners]
-            of_controllers = controller_listener_settings(texts, self.listen) if leads else ()
+            of_controllers = controller_listener_settings(texts, self._listen) if leads else ()
             if self.listen and leads and not of_controllers:
                 texts = without_stale(texts, names)
             inter_broker = inter_broker_listener(texts, names, LISTEN if self.listen else LISTENERS)
@@ -96,6 +101,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             raise StartError(self._blamed(str(error))) from None
         data_dirs = self._data_dirs(texts, temporary_dir)
         texts = {**with_listeners(texts, listeners, of_controllers), "log.dirs": ",".join(data_dirs)}
+        if self.has_own_certificate:
+            texts |= keystore_configs(data_dirs[0])
         try:
             config = BrokerConfig.from_mapping(texts, SystemConfigSources(), written)
         except ApiError as error:
@@ -132,6 +139,15 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     def passed_over(self) -> tuple[str, ...]:
         """Return the environment variables of Kafka's container image that a broker without a JVM does not need."""
         return self._environment.passed_over
+
+    @property
+    def _protocol(self) -> SecurityProtocol:
+        """Return the protocol of a listener without a name, which is also its name."""
+        return SecurityProtocol.SSL if self.has_own_certificate else SecurityProtocol.PLAINTEXT
+
+    @property
+    def _listen(self) -> tuple[tuple[str, Address], ...]:
+        return tuple((name or self._protocol.name, address) for name, address in self.listen)
 
     @cached_property
     def _path(self) -> str | None:
@@ -172,9 +188,14 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             if not known(name):
                 raise click.BadParameter(unknown_config(name), param_hint="'--set'")
         texts = {**(self._file.texts if self._path else ONE_BROKER), **self._environment.texts, **self.configs}
-        if not self.container or {LISTENERS, ADVERTISED} & {*texts}:
-            return texts
-        return CONTAINER | ({} if self._environment.container_address else CONTAINER_ADVERTISED) | texts
+        name = self._protocol.name
+        if self.container and not {LISTENERS, ADVERTISED} & {*texts}:
+            if not self._environment.container_address:
+                texts[ADVERTISED] = f"{name}://{CONTAINER_ADVERTISED}"
+            return {LISTENERS: f"{name}://{CONTAINER}", **texts}
+        if self.has_own_certificate and not self.container and not self.listen:
+            return {LISTENERS: f"{name}://{LOCAL}", **texts}
+        return texts
 
     def _required_cluster_id(self) -> RequiredClusterId | None:
         if self.cluster_id is None:

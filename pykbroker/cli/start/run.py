@@ -61,10 +61,24 @@ def run(
         if options.passed_over():
             logger.info("Environment variables that pykbroker has no use for: %s", ", ".join(options.passed_over()))
         try:
-            lines = partial(first_lines, settings, as_json=log_format == "json", container=options.container)
+            remarks = own_certificate(settings) if options.has_own_certificate else []
+            lines = partial(
+                first_lines, settings, remarks=remarks, as_json=log_format == "json", container=options.container
+            )
             serve(settings, bound, noted, pipe, lines)
         except click.ClickException as error:
             raise click.ClickException(options.with_places(error.message)) from None
+
+
+def own_certificate(settings: Settings) -> list[str]:
+    """Make the certificate of `--tls auto`, and return what clients set. click.ClickException: it cannot be made."""
+    from pykbroker.cli.start.own_certificates import prepare_certificates
+
+    try:
+        make_data_dir(settings.data_dirs[0])
+        return [prepare_certificates(settings)]
+    except StartError as error:
+        raise click.ClickException(str(error)) from None
 
 
 @contextmanager

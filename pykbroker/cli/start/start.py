@@ -61,6 +61,14 @@ LOG_FORMATS = ("text", "json")
     help="Keep no data: use a temporary directory that is never flushed to the device, and removed at exit.",
 )
 @click.option(
+    "--tls",
+    envvar="PYKBROKER_TLS",
+    show_envvar=True,
+    type=click.Choice(["auto"]),
+    help="Serve clients over TLS, with a certificate that this start makes beside the data, and that the next starts "
+    "reuse. A listener without a NAME is then called SSL. Requires pip install 'pykbroker[security]'.",
+)
+@click.option(
     "--topic",
     "topics",
     type=topic,
@@ -112,6 +120,7 @@ def start(
     data_dir: str | None,
     cluster_id: str | None,
     memory: bool,
+    tls: str | None,
     topics: tuple[NewTopic, ...],
     configs: tuple[tuple[str, str], ...],
     file: str | None,
@@ -146,5 +155,6 @@ def start(
                 file,
                 container,
                 dict(os.environ),
+                has_own_certificate=tls is not None,
             )
             run(options, log_level, log_format, console, noted, pipe)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
 from pykbroker.cli.start.data_dirs import default_data_dir, make_data_dir
@@ -14,6 +15,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.new_topic import NewTopic
+from pykbroker.core.security.protocol import SecurityProtocol
 
 ONLY_BROKER = {"process.roles": "broker", "controller.quorum.bootstrap.servers": "h:1"}
 
@@ -229,10 +231,10 @@ def test_a_data_directory_that_cannot_be_created_or_written_is_refused(
 
 
 def test_a_config_that_names_a_java_class_prevents_the_start(file: Path) -> None:
-    file.write_text("log.dirs=/d\n\nauthorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n")
+    file.write_text("log.dirs=/d\n\nauthorizer.class.name=com.example.OwnAuthorizer\n")
     with pytest.raises(
         click.UsageError,
-        match=f"^{file}:3: authorizer.class.name is set to .*StandardAuthorizer. .*"
+        match=f"^{file}:3: authorizer.class.name is set to .*OwnAuthorizer. .*"
         "by pykbroker.ignore.classes=authorizer.class.name$",
     ):
         Options(file=str(file)).settings()
@@ -293,3 +295,38 @@ def test_a_variable_that_has_no_valid_value_is_refused_with_its_line_and_without
         Options(file=str(file)).settings()
     assert str(refused.value).startswith(f"{file}:4: {message}")
     assert "CANARY" not in str(refused.value)
+
+
+def test_tls_auto_calls_a_listener_without_a_name_ssl_and_names_its_keystore(file: Path, tmp_path: Path) -> None:
+    local = Address("127.0.0.1", 9092)
+    with_tls = Options(data_dir=str(tmp_path), has_own_certificate=True)
+    settings = with_tls.settings()
+    assert settings.listeners == (ListenerSettings("SSL", local, None, SecurityProtocol.SSL),)
+    assert settings.config.texts["ssl.keystore.location"] == f"{tmp_path}/tls-broker.pem"
+    assert settings.config.texts["ssl.keystore.type"] == "PEM"
+    listen = (("", Address("0.0.0.0", 1)), ("PLAINTEXT", Address("0.0.0.0", 2)), ("OUT", Address("0.0.0.0", 3)))
+    mapped = {"listener.security.protocol.map": "OUT:SASL_SSL"}
+    listeners = msgspec.structs.replace(with_tls, listen=listen, configs=mapped).settings().listeners
+    assert [(each.name, each.protocol.name) for each in listeners] == [
+        ("SSL", "SSL"),
+        ("PLAINTEXT", "PLAINTEXT"),
+        ("OUT", "SASL_SSL"),
+    ]
+    (in_container,) = msgspec.structs.replace(with_tls, container=True).settings().listeners
+    everywhere, localhost = Address("0.0.0.0", 9092), Address("localhost", 9092)
+    assert in_container == ListenerSettings("SSL", everywhere, localhost, SecurityProtocol.SSL)
+    (advertised,) = msgspec.structs.replace(with_tls, advertise=(("", localhost),)).settings().listeners
+    assert advertised.advertised == localhost
+
+
+def test_tls_auto_is_refused_without_a_listener_that_has_tls_and_beside_another_keystore(file: Path) -> None:
+    file.write_text("listeners=PLAINTEXT://:9092\n")
+    with pytest.raises(StartError, match="--tls auto: the listener PLAINTEXT uses no TLS: call it SSL"):
+        Options(file=str(file), has_own_certificate=True).settings()
+    file.write_text("listeners=SSL://:9092\nssl.keystore.location=/k.p12\n")
+    expected = f"^{file}:2: --tls auto and ssl.keystore.location contradict each other: remove one of them"
+    with pytest.raises(StartError, match=expected):
+        Options(file=str(file), has_own_certificate=True).settings()
+    file.write_text("listeners=SSL://:9092,SASL_SSL://:9093\nlistener.name.sasl_ssl.ssl.keystore.location=/k.p12\n")
+    texts = Options(file=str(file), has_own_certificate=True).settings().config.texts
+    assert texts["listener.name.sasl_ssl.ssl.keystore.location"] == "/k.p12"

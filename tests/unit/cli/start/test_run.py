@@ -89,6 +89,21 @@ def test_the_first_output_line_is_json_if_the_log_is_json(start: Callable[..., R
     assert line["addresses"] == ["127.0.0.1:41234"]
 
 
+def test_tls_auto_makes_a_certificate_once_and_prints_what_clients_set(
+    start: Callable[..., Result], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = ["--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0", "--tls", "auto"]
+    for form in ("text", "json"):
+        lines = start(until_sigterm, *options, "--log-format", form).stdout.splitlines()
+        _, remark = [json.loads(line)["message"] for line in lines] if form == "json" else lines
+        assert remark.startswith(f"clients set security.protocol=SSL and trust {tmp_path / 'd'}/tls-ca.pem, by ")
+    made = [message for message in caplog.messages if message.startswith("made a certificate for 127.0.0.1, ::1, ")]
+    assert len(made) == 1
+    (tmp_path / "file").touch()
+    refused = start(until_sigterm, "--data-dir", str(tmp_path / "file/d"), "--tls", "auto")
+    assert (refused.exit_code, "cannot create the data directory" in refused.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     "pattern",
     [

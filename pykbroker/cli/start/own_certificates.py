@@ -1,0 +1,63 @@
+"""The option `--tls auto`: the certificate that a start makes, and what clients set to trust it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping
+
+from pykbroker.core.config.listener_configs import listener_prefix
+from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.tls_settings import KEYSTORE, PEM
+from pykbroker.core.errors import StartError
+from pykbroker.core.security.own_certificates import AUTHORITY, hosts_of
+from pykbroker.core.security.own_certificates import KEYSTORE as KEYSTORE_FILE
+from pykbroker.core.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+def check_own_certificate(texts: Mapping[str, str], listeners: Iterable[ListenerSettings]) -> None:
+    """Raise StartError if no listener has TLS, or the configs name another keystore.
+
+    The keystore of a single listener may be another one.
+    """
+    listeners = list(listeners)
+    if not any(listener.protocol.has_tls for listener in listeners):
+        name = listeners[0].name
+        raise StartError(
+            f"--tls auto: the listener {name} uses no TLS: call it SSL, by --listen SSL=HOST:PORT or in listeners, or"
+            f" write {name}:SSL in listener.security.protocol.map"
+        )
+    for name in texts:
+        if name.startswith(f"{KEYSTORE}."):
+            raise StartError(
+                f"--tls auto and {name} contradict each other: remove one of them, or write the config for one"
+                f" listener, such as {listener_prefix('SSL')}{name}"
+            )
+
+
+def keystore_configs(directory: str) -> dict[str, str]:
+    """Return the configs of the keystore that a start makes in a directory."""
+    return {f"{KEYSTORE}.type": PEM, f"{KEYSTORE}.location": os.path.join(directory, KEYSTORE_FILE)}
+
+
+def prepare_certificates(settings: Settings) -> str:
+    """Make the certificates unless an earlier start has made them, and return what clients set.
+
+    StartError: they cannot be made.
+    """
+    from pykbroker.tls.own_certificates import keep_certificates
+
+    directory = settings.data_dirs[0]
+    authority = os.path.join(directory, AUTHORITY)
+    hosts = hosts_of(settings.listeners, socket.gethostname())
+    if keep_certificates(directory, hosts, time.time()):
+        logger.info("made a certificate for %s, signed by %s", ", ".join(sorted(hosts)), authority)
+    protocols = sorted({listener.protocol.name for listener in settings.listeners if listener.protocol.has_tls})
+    return (
+        f"clients set security.protocol={' or '.join(protocols)} and trust {authority}, by ssl.truststore.location with"
+        " ssl.truststore.type=PEM (Java), ssl.ca.location (librdkafka) or ssl_cafile (kafka-python)"
+    )

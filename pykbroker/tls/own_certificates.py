@@ -1,0 +1,46 @@
+"""The certificates that a broker makes for itself, which its next starts reuse.
+
+A start that makes one needs `cryptography`. A function raises StartError if that is missing, or a file cannot be
+written.
+"""
+
+from __future__ import annotations
+
+from pykbroker.core.config.tls_settings import PEM, TlsStore
+from pykbroker.core.errors import StartError
+from pykbroker.core.security.certificate import Certificate, MalformedCertificate, certificate
+from pykbroker.core.security.own_certificates import AUTHORITY, KEYSTORE, has_to_be_renewed
+from pykbroker.tls.stores import read_identity, read_trusted
+
+
+def keep_certificates(directory: str, hosts: frozenset[str], now: float) -> bool:
+    """Make an authority and a certificate for these hosts, unless the directory has them. Return whether it had not.
+
+    `now` is in seconds since 1970.
+    """
+    found = kept_certificates(directory)
+    if found is not None and not has_to_be_renewed(*found, hosts, now):
+        return False
+    try:
+        from pykbroker.tls import signing
+    except ImportError:
+        raise StartError(
+            "--tls auto makes a certificate, which needs the package cryptography: pip install 'pykbroker[security]',"
+            " or name a certificate of yours in ssl.keystore.location, without --tls"
+        ) from None
+    try:
+        signing.renew(directory, hosts, now)
+    except OSError as error:
+        raise StartError(
+            f"--tls auto cannot write {error.filename} ({error.strerror}): make it writable for this user"
+        ) from None
+    return True
+
+
+def kept_certificates(directory: str) -> tuple[Certificate, Certificate] | None:
+    """Return the broker's certificate and that of the authority, or None if a file is missing or damaged."""
+    own, authority = (TlsStore(name, PEM, f"{directory}/{name}") for name in (KEYSTORE, AUTHORITY))
+    try:
+        return certificate(read_identity(own, None).chain[0]), certificate(read_trusted(authority)[0])
+    except (StartError, MalformedCertificate):
+        return None
