@@ -231,10 +231,10 @@ def test_a_data_directory_that_cannot_be_created_or_written_is_refused(
 
 
 def test_a_config_that_names_a_java_class_prevents_the_start(file: Path) -> None:
-    file.write_text("log.dirs=/d\n\nauthorizer.class.name=com.example.OwnAuthorizer\n")
+    file.write_text("log.dirs=/d\n\nauthorizer.class.name=org.example.Authorizer\n")
     with pytest.raises(
         click.UsageError,
-        match=f"^{file}:3: authorizer.class.name is set to .*OwnAuthorizer. .*"
+        match=f"^{file}:3: authorizer.class.name is set to .*org.example.Authorizer.*"
         "by pykbroker.ignore.classes=authorizer.class.name$",
     ):
         Options(file=str(file)).settings()
