@@ -252,7 +252,7 @@ ELSEWHERE = {
     rights.FETCH_METADATA_LOG,  # on listeners of controllers only
     rights.LIST_OFFSETS_AS_FOLLOWER,  # of partitions that another broker follows
 }
-"""Rows without an example, which have tests of their own. Those that are asked `first` are in test_cluster_rights.py."""
+"""Rows without an example, which have tests of their own. Rows that are asked `first` are in test_cluster_rights.py."""
 
 
 class Recorder:
