@@ -26,7 +26,7 @@ ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findal
 NAMES = set(re.findall(r'(?:\.get\(|\.text\(|\[)"([a-z0-9._]+)"', CODE))
 OF_LISTENERS = {
     name
-    for file in ("listeners", "quorum")
+    for file in ("listeners", "providers", "quorum")
     for name in re.findall(r'"([a-z.]+)"', (ROOT / f"pykbroker/core/config/{file}.py").read_text())
 }
 """Configs that a file reads through constants of its own."""
