@@ -9,10 +9,8 @@ import subprocess
 import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tools.tidy import Faults, Source
+from tools.source import Faults, Source
 
 RIDDLES = frozenset(
     "What Who Whose Whoever Each Those That These This Which How Where When Until It Its They As Of By From "

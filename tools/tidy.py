@@ -13,11 +13,10 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from tools import prose
+from tools.source import Faults, Source
 from wire.api import VERSIONS, ApiKey
 
 FILE_LINES_MAX = 600
@@ -45,30 +44,6 @@ VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
 API_DEPTH = 4  # of a path such as pykbroker/apis/records/list_offsets.py
 API_OPENING = r"(\w+) \((\d+)\), v([\d-]+)[: ]"
 API_ROW = re.compile(rf"(?:^    # {API_OPENING}.*\n(?:    # .*\n)*)?^    ApiKey\.(\w+): ControllerApi\(", re.MULTILINE)
-
-Faults = Iterator[tuple[int, str]]
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file: its path relative to the root, with slashes, and its text."""
-
-    path: str
-    text: str
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        """Return the syntax tree of a Python file."""
-        return ast.parse(self.text)
-
-    @cached_property
-    def nodes(self) -> list[ast.AST]:
-        """Return all nodes of the syntax tree."""
-        return list(ast.walk(self.tree))
-
-    def within(self, *prefixes: str) -> bool:
-        """Whether the file is in one of these folders."""
-        return self.path.startswith(prefixes)
 
 
 def long_file(source: Source) -> Faults:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools import prose, tidy
-from tools.tidy import Source
+from tools.source import Source
 
 ROOT = Path(__file__).parents[3]
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * tidy.FUNCTION_LINES_MAX
@@ -141,10 +141,10 @@ def test_every_package_of_the_broker_is_listed_in_an_import_layer():
 
 def test_two_classes_of_the_same_name_are_found():
     sources = [
-        tidy.Source("pykbroker/core/a.py", "class Member: ...\n"),
-        tidy.Source("pykbroker/core/b.py", "Member = tuple[str, int]\n"),
-        tidy.Source("pykbroker/core/c.py", "T = TypeVar('T')\nMEMBER = 1\n"),
-        tidy.Source("wire/messages/d.py", "class Member: ...\n"),
+        Source("pykbroker/core/a.py", "class Member: ...\n"),
+        Source("pykbroker/core/b.py", "Member = tuple[str, int]\n"),
+        Source("pykbroker/core/c.py", "T = TypeVar('T')\nMEMBER = 1\n"),
+        Source("wire/messages/d.py", "class Member: ...\n"),
     ]
     assert list(tidy.same_name(sources)) == ["pykbroker/core/b.py:1: Member is also defined in pykbroker/core/a.py:1"]
 
