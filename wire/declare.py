@@ -9,6 +9,8 @@ The order of the fields is their order on the wire. A field without `V` exists i
 as in Kafka: "3+", "3-13", "7" or "none".
 """
 
+import typing
+from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -26,15 +28,22 @@ class V:
     """The versions in which a field exists and may be null, and its tag if it is a tagged field.
 
     If `ignorable` is true, a value that the encoded version lacks is dropped; otherwise only the default can be
-    encoded.
+    encoded. If `sensitive` is true, the value is or may be a secret, such as a password, and appears in no repr.
     """
 
-    __slots__ = ("ignorable", "nullable", "tag", "versions")
+    __slots__ = ("ignorable", "nullable", "sensitive", "tag", "versions")
 
     def __init__(
-        self, versions: str = "0+", *, nullable: str = "none", tag: int | None = None, ignorable: bool = False
+        self,
+        versions: str = "0+",
+        *,
+        nullable: str = "none",
+        tag: int | None = None,
+        ignorable: bool = False,
+        sensitive: bool = False,
     ) -> None:
         self.versions, self.nullable, self.tag, self.ignorable = versions, nullable, tag, ignorable
+        self.sensitive = sensitive
 
 
 class Fixed(msgspec.Struct, frozen=True):
@@ -61,12 +70,34 @@ Records = Annotated[Buffer | None, RecordBytes()]
 AnyRecords = Annotated[Any, RecordBytes()]
 """Record bytes, or any object with a length that the sender of the buffers supports, such as a slice of a file."""
 
+SecretBytes = Annotated[bytes, V(sensitive=True)]
+
 NIL = bytes(16)
 """The UUID of zeros, which stands for no UUID."""
 
 
+HIDDEN = "[hidden]"
+"""The text in place of a sensitive value, as in Kafka."""
+
+
+@cache
+def sensitive_fields(cls: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the names of the sensitive fields of a declared class."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return frozenset(
+        name
+        for name in cls.__struct_fields__
+        if any(isinstance(mark, V) and mark.sensitive for mark in getattr(hints[name], "__metadata__", ()))
+    )
+
+
 class Struct(msgspec.Struct, gc=False):
     """A message or a part of a message. Each instance gets its own copy of a default list."""
+
+    def __repr__(self) -> str:
+        hidden = sensitive_fields(type(self))
+        values = ((name, HIDDEN if name in hidden else repr(getattr(self, name))) for name in self.__struct_fields__)
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in values)})"
 
 
 class FrozenStruct(msgspec.Struct, gc=False, frozen=True):

@@ -10,7 +10,7 @@ from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 class AlterableConfig(Struct):
     name: str = ""
-    value: Annotated[str | None, V(nullable="0+")] = ""
+    value: Annotated[str | None, V(nullable="0+", sensitive=True)] = ""
 
 
 class AlterConfigsResource(Struct):

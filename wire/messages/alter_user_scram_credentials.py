@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
+from wire.declare import Int8, Int16, Int32, Request, Response, SecretBytes, Struct, V
 
 
 class ScramCredentialDeletion(Struct):
@@ -14,8 +14,8 @@ class ScramCredentialUpsertion(Struct):
     name: str = ""
     mechanism: Int8 = 0
     iterations: Int32 = 0
-    salt: bytes = b""
-    salted_password: bytes = b""
+    salt: SecretBytes = b""
+    salted_password: SecretBytes = b""
 
 
 class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"]):

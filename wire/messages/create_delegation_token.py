@@ -7,7 +7,7 @@
 
 from typing import Annotated
 
-from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
+from wire.declare import Int16, Int32, Int64, Request, Response, SecretBytes, Struct, V
 
 
 class CreatableRenewers(Struct):
@@ -32,5 +32,5 @@ class CreateDelegationTokenResponse(Response):
     expiry_timestamp_ms: Int64 = 0
     max_timestamp_ms: Int64 = 0
     token_id: str = ""
-    hmac: bytes = b""
+    hmac: SecretBytes = b""
     throttle_time_ms: Int32 = 0

@@ -17,7 +17,7 @@ class CreatableReplicaAssignment(Struct):
 
 class CreatableTopicConfig(Struct):
     name: str = ""
-    value: Annotated[str | None, V(nullable="0+")] = ""
+    value: Annotated[str | None, V(nullable="0+", sensitive=True)] = ""
 
 
 class CreatableTopic(Struct):
@@ -36,7 +36,7 @@ class CreateTopicsRequest(Request["CreateTopicsResponse"]):
 
 class CreatableTopicConfigs(Struct):
     name: Annotated[str, V("5+")] = ""
-    value: Annotated[str | None, V("5+", nullable="5+")] = ""
+    value: Annotated[str | None, V("5+", nullable="5+", sensitive=True)] = ""
     read_only: Annotated[Bool, V("5+")] = False
     config_source: Annotated[Int8, V("5+", ignorable=True)] = -1
     is_sensitive: Annotated[Bool, V("5+")] = False

@@ -23,13 +23,13 @@ class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
 
 class DescribeConfigsSynonym(Struct):
     name: Annotated[str, V("1+")] = ""
-    value: Annotated[str | None, V("1+", nullable="0+")] = ""
+    value: Annotated[str | None, V("1+", nullable="0+", sensitive=True)] = ""
     source: Annotated[Int8, V("1+")] = 0
 
 
 class DescribeConfigsResourceResult(Struct):
     name: str = ""
-    value: Annotated[str | None, V(nullable="0+")] = ""
+    value: Annotated[str | None, V(nullable="0+", sensitive=True)] = ""
     read_only: Bool = False
     config_source: Annotated[Int8, V("1+", ignorable=True)] = -1
     is_sensitive: Bool = False

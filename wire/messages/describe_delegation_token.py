@@ -6,7 +6,7 @@
 
 from typing import Annotated
 
-from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
+from wire.declare import Int16, Int32, Int64, Request, Response, SecretBytes, Struct, V
 
 
 class DescribeDelegationTokenOwner(Struct):
@@ -32,7 +32,7 @@ class DescribedDelegationToken(Struct):
     expiry_timestamp: Int64 = 0
     max_timestamp: Int64 = 0
     token_id: str = ""
-    hmac: bytes = b""
+    hmac: SecretBytes = b""
     renewers: list[DescribedDelegationTokenRenewer] = []
 
 

@@ -2,15 +2,15 @@
 
 from typing import Annotated
 
-from wire.declare import Int16, Request, Response, V
+from wire.declare import Int16, Request, Response, SecretBytes, V
 
 
 class EnvelopeRequest(Request["EnvelopeResponse"]):
-    request_data: bytes = b""
-    request_principal: Annotated[bytes | None, V(nullable="0+")] = b""
+    request_data: SecretBytes = b""
+    request_principal: Annotated[bytes | None, V(nullable="0+", sensitive=True)] = b""
     client_host_address: bytes = b""
 
 
 class EnvelopeResponse(Response):
-    response_data: Annotated[bytes | None, V(nullable="0+")] = None
+    response_data: Annotated[bytes | None, V(nullable="0+", sensitive=True)] = None
     error_code: Int16 = 0

@@ -3,11 +3,11 @@
 - Version 2 is flexible.
 """
 
-from wire.declare import Int16, Int32, Int64, Request, Response
+from wire.declare import Int16, Int32, Int64, Request, Response, SecretBytes
 
 
 class ExpireDelegationTokenRequest(Request["ExpireDelegationTokenResponse"]):
-    hmac: bytes = b""
+    hmac: SecretBytes = b""
     expiry_time_period_ms: Int64 = 0
 
 

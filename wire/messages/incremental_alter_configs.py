@@ -11,7 +11,7 @@ from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 class AlterableConfig(Struct):
     name: str = ""
     config_operation: Int8 = 0
-    value: Annotated[str | None, V(nullable="0+")] = ""
+    value: Annotated[str | None, V(nullable="0+", sensitive=True)] = ""
 
 
 class AlterConfigsResource(Struct):

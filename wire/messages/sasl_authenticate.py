@@ -6,15 +6,15 @@
 
 from typing import Annotated
 
-from wire.declare import Int16, Int64, Request, Response, V
+from wire.declare import Int16, Int64, Request, Response, SecretBytes, V
 
 
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
-    auth_bytes: bytes = b""
+    auth_bytes: SecretBytes = b""
 
 
 class SaslAuthenticateResponse(Response):
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
-    auth_bytes: bytes = b""
+    auth_bytes: SecretBytes = b""
     session_lifetime_ms: Annotated[Int64, V("1+", ignorable=True)] = 0

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from wire.declare import NIL, UUID, Int8, Int32, Int64
+from wire.declare import NIL, UUID, Int8, Int32, Int64, SecretBytes
 from wire.stored.framing import FramedRecord
 
 
@@ -36,9 +36,9 @@ class UserScramCredentialRecord(FramedRecord):
 
     name: str = ""
     mechanism: Int8 = 0
-    salt: bytes = b""
-    stored_key: bytes = b""
-    server_key: bytes = b""
+    salt: SecretBytes = b""
+    stored_key: SecretBytes = b""
+    server_key: SecretBytes = b""
     iterations: Int32 = 0
 
 

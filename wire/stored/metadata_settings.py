@@ -14,7 +14,7 @@ class ConfigRecord(FramedRecord):
     resource_type: Int8 = 0
     resource_name: str = ""
     name: str = ""
-    value: Annotated[str | None, V(nullable="0+")] = ""
+    value: Annotated[str | None, V(nullable="0+", sensitive=True)] = ""
 
 
 class EntityData(StoredPart):

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from pykbroker.core.config.table import BROKER
+from pykbroker.core.config.entries import broker_row, hidden
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.ids import id_text
 from pykbroker.core.names import (
     CLUSTER_METADATA_TOPIC,
@@ -17,6 +18,7 @@ from pykbroker.core.names import (
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
+from wire.declare import sensitive_fields
 from wire.records.batch import Batch
 from wire.records.control import ControlType, control_records
 from wire.records.record import Record, records
@@ -24,13 +26,12 @@ from wire.schema import UNKNOWN_TAGS
 from wire.stored.framing import Catalogue, UnknownRecordType, decode_key, decode_versioned
 from wire.stored.group import GROUP_RECORDS
 from wire.stored.metadata import decode_metadata
+from wire.stored.metadata_settings import ConfigRecord
 from wire.stored.share_state import SHARE_RECORDS
 from wire.stored.transaction_log import TRANSACTION_RECORDS
 
 BATCH_BYTES_MAX = 1 << 28
 """The decompressed size of the largest batch that is decoded."""
-SECRETS = frozenset(("salt", "stored_key", "server_key", "hmac"))
-SENSITIVE = tuple(name for name, row in BROKER.items() if row.sensitive)
 HIDDEN = "(hidden)"
 UUID_BYTES = 16
 CATALOGUES: dict[str, Catalogue] = {
@@ -107,15 +108,19 @@ def as_json(message: msgspec.Struct) -> str:
     return json.dumps(plain(message))
 
 
+def may_show(config: ConfigRecord) -> bool:
+    """Whether a config has no password. As in DescribeConfigs, an unknown config of a broker may have one."""
+    return config.resource_type != ConfigResource.BROKER or not hidden(broker_row(config.name))
+
+
 def plain(value: Any) -> Any:
     """Return the value as types that JSON has, with secrets hidden."""
     if isinstance(value, msgspec.Struct):
         fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         if not fields.get(UNKNOWN_TAGS):
             fields.pop(UNKNOWN_TAGS, None)
-        fields.update(dict.fromkeys(SECRETS.intersection(fields), HIDDEN))
-        if "value" in fields and any(str(fields.get("name")).endswith(name) for name in SENSITIVE):
-            fields["value"] = HIDDEN
+        if not (isinstance(value, ConfigRecord) and may_show(value)):
+            fields.update(dict.fromkeys(sensitive_fields(type(value)), HIDDEN))
         return fields
     if isinstance(value, list):
         return [plain(each) for each in value]

@@ -70,6 +70,9 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     environ: Mapping[str, str] = msgspec.field(default_factory=dict)
     has_own_certificate: bool = False
 
+    def __repr__(self) -> str:
+        return f"Options({self.file or ''})"  # configs and variables may be passwords
+
     def settings(self, temporary_dir: str | None = None) -> Settings:
         """Return the settings of the broker. `temporary_dir` holds the data with --memory.
 

@@ -16,6 +16,9 @@ class ServerProperties(msgspec.Struct, frozen=True):
     texts: Mapping[str, str] = msgspec.field(default_factory=dict)
     lines: Mapping[str, int] = msgspec.field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"ServerProperties({self.path})"
+
     def place(self, name: str) -> str:
         """Return FILE:LINE of a config."""
         return f"{self.path}:{self.lines[name]}"

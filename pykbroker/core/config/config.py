@@ -63,6 +63,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     texts: Texts
     sources: ConfigSources | None = None
 
+    def __repr__(self) -> str:
+        return f"BrokerConfig({', '.join(sorted(self.texts))})"  # a value may be a password
+
     @classmethod
     def from_mapping(
         cls, static: Texts, sources: ConfigSources | None = None, written: Texts | None = None

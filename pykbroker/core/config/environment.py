@@ -39,6 +39,9 @@ class EnvironmentConfigs(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     container_address: bool = False
 
+    def __repr__(self) -> str:
+        return f"EnvironmentConfigs({', '.join(self.variables.values())})"
+
     def place(self, name: str) -> str:
         """Return the variable of a config."""
         return self.variables[name]

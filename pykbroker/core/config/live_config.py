@@ -17,6 +17,9 @@ class Dynamic(NamedTuple):
     cluster: Texts = {}
     broker: Texts = {}
 
+    def __repr__(self) -> str:
+        return f"Dynamic({', '.join(sorted({**self.cluster, **self.broker}))})"
+
 
 class LiveConfig:
     """A cache of the effective config under the latest dynamic configs.

@@ -171,6 +171,9 @@ class ConfigsImage(msgspec.Struct, frozen=True):
 
     resources: Mapping[ConfigResourceKey, Mapping[str, str]] = {}
 
+    def __repr__(self) -> str:
+        return f"ConfigsImage({len(self.resources)} resources)"
+
     def of(self, resource_type: int, name: str) -> Mapping[str, str]:
         """Return the configs that are set for a resource, or an empty mapping."""
         return self.resources.get((resource_type, name), {})

@@ -106,10 +106,14 @@ def test_secrets_in_metadata_records_are_not_printed() -> None:
         "server_key": "(hidden)",
         "iterations": 4096,
     }
-    for name in "ssl.keystore.password", "listener.name.x.ssl.keystore.password":
+    for name in (
+        *("ssl.keystore.password", "listener.name.x.ssl.keystore.password", "sasl.jaas.config"),
+        *("listener.name.x.plain.sasl.jaas.config", "of.a.plugin"),
+    ):
         config = ConfigRecord(resource_type=4, resource_name="1", name=name, value="canary")
         assert json.loads(as_json(config))["value"] == "(hidden)"
-    assert json.loads(as_json(ConfigRecord(name="retention.ms", value="5")))["value"] == "5"
+    for kind, name in (2, "retention.ms"), (4, "log.retention.ms"):
+        assert json.loads(as_json(ConfigRecord(resource_type=kind, name=name, value="5")))["value"] == "5"
 
 
 @pytest.mark.parametrize("deep", [[], ["--deep"]])
