@@ -41,6 +41,7 @@ NAMELESS = {"util", "utils", "helper", "helpers", "misc"}
 NAMELESS_ALONE = {"base", "common"}
 SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
+SECRET = re.compile(r"auth_bytes|digest|hmac|nonce|passw|proof|reveal|salt|secret|signature|(stored|server|client)_key")
 API_DEPTH = 4  # of a path such as pykbroker/apis/records/list_offsets.py
 API_OPENING = r"(\w+) \((\d+)\), v([\d-]+)[: ]"
 API_ROW = re.compile(rf"(?:^    # {API_OPENING}.*\n(?:    # .*\n)*)?^    ApiKey\.(\w+): ControllerApi\(", re.MULTILINE)
@@ -93,6 +94,32 @@ def spawns(source: Source) -> Faults:
                 node.lineno,
                 f"{node.attr} in a handler: a handler returns a response or a coroutine, and starts no tasks",
             )
+
+
+def compares_secret(source: Source) -> Faults:
+    """Find secrets that == or != compares: the time that it takes reveals how much of a guess is right."""
+    for node in source.nodes:
+        if not isinstance(node, ast.Compare) or not source.within("pykbroker/", "wire/"):
+            continue
+        for operator, *sides in zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False):
+            named = [name for name in map(_last_name, sides) if SECRET.search(name)]
+            if named and isinstance(operator, ast.Eq | ast.NotEq) and not any(_is_constant(side) for side in sides):
+                yield node.lineno, f"{named[0]} is compared by == or !=: use hmac.compare_digest, or Secret.is_equal"
+
+
+def _is_constant(node: ast.expr) -> bool:
+    """Whether an expression is a literal or the name of a constant."""
+    return isinstance(node, ast.Constant) or _last_name(node).isupper()
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return the name of the variable, attribute, function or container that an expression has its value from."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=inner) | ast.Subscript(value=inner) | ast.Await(value=inner):
+            return _last_name(inner)
+    return ""
 
 
 def stub(source: Source) -> Faults:
@@ -209,6 +236,7 @@ PYTHON_RULES: list[Callable[[Source], Faults]] = [
     opens_file,
     asynchronous,
     spawns,
+    compares_secret,
     stub,
     no_theory,
     misdescribed_api,
