@@ -141,6 +141,10 @@ class SystemFile:
         self.close()
 
 
+PRIVATE = ("__cluster_metadata-0/", "bootstrap.checkpoint")
+"""The beginnings of the paths whose files have SCRAM keys and passwords, which only the user of the broker may read."""
+
+
 class SystemDisk:
     """The directory tree below `root`. If `durable` is false (``--memory``), `sync` and `sync_directory` do nothing."""
 
@@ -162,7 +166,8 @@ class SystemDisk:
 
     def _descriptor(self, path: str, create: bool) -> int:
         try:
-            return os.open(self._at(path), OPEN_FLAGS | (os.O_CREAT if create else 0), 0o644)
+            mode = 0o600 if path.startswith(PRIVATE) else 0o644
+            return os.open(self._at(path), OPEN_FLAGS | (os.O_CREAT if create else 0), mode)
         except PermissionError:
             if create:
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE
 from pykbroker.storage.files.reading import read_file
 from pykbroker.world import system_disk
 from pykbroker.world.disk import FileSlice, Locked, NotCached, Shortened
@@ -35,6 +38,23 @@ async def test_appended_bytes_can_be_read(disk: SystemDisk) -> None:
     file.append(b"x")
     assert disk.size("one") == disk.open("one").size == 3
     assert bytes(disk.open("one").read_nowait(0, 3)) == b"abx"
+
+
+def test_only_the_user_of_the_broker_can_read_files_of_the_metadata_log(disk: SystemDisk, tmp_path: Path) -> None:
+    directory, umask = f"{CLUSTER_METADATA_TOPIC}-0", os.umask(0)
+    try:
+        for path in (directory, "t-0"):
+            disk.make_directory(path)
+        for path, mode in (
+            (f"{directory}/00000000000000000000.log", 0o600),
+            (f"{directory}/00000000000000000001-0000000001.checkpoint.part", 0o600),
+            (f"{BOOTSTRAP_FILE}.tmp", 0o600),
+            ("t-0/00000000000000000000.log", 0o644),
+        ):
+            disk.open(path, create=True).close()
+            assert stat.S_IMODE(os.stat(tmp_path / "log" / path).st_mode) == mode
+    finally:
+        os.umask(umask)
 
 
 @pytest.mark.parametrize("waits", [True, False])
