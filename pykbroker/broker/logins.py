@@ -6,15 +6,19 @@ import hashlib
 import logging
 from collections.abc import Callable
 
+import trio
+
 from pykbroker.core.config.config import Texts
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.metadata.image import MetadataImage, RecordsImage
 from pykbroker.core.security.sasl.scram import NONCE_BITS, ScramCredential, ScramHash, base36
 from pykbroker.core.security.sasl.settings import sasl_settings, sends_readable_passwords
 from pykbroker.server.login.table import SaslListener
+from pykbroker.world.off_loop import OffLoop
 from wire.stored.metadata_security import UserScramCredentialRecord
 
 MS_PER_S = 1000
+KEY_BYTES = 32
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +30,12 @@ class ListenerLogins:
     number of so many random bits.
     """
 
-    def __init__(self, image: Callable[[], MetadataImage], cluster_id: str, random_bits: Callable[[int], int]) -> None:
-        self._image, self._cluster_id, self._random_bits = image, cluster_id, random_bits
+    def __init__(
+        self, image: Callable[[], MetadataImage], cluster_id: str, random_bits: Callable[[int], int], off_loop: OffLoop
+    ) -> None:
+        self._image, self._cluster_id, self._random_bits, self._off_loop = image, cluster_id, random_bits, off_loop
+        self._computing = trio.Lock()
+        """The lock that leaves all threads but one to others, however many strangers send passwords."""
         self._secrets: dict[ScramHash, bytes] = {}
         self._secrets_of: RecordsImage | None = None
 
@@ -44,12 +52,19 @@ class ListenerLogins:
                 listener.address,
             )
         return SaslListener(
-            settings.mechanisms(self._credential, self._secret),
+            settings.mechanisms(
+                self._credential, self._secret, self._random_bits(8 * KEY_BYTES).to_bytes(KEY_BYTES, "big")
+            ),
             settings.reauth_ms,
             settings.receive_bytes_max,
             settings.failure_delay_ms / MS_PER_S,
             lambda: base36(self._random_bits(NONCE_BITS)),
+            self._compute,
         )
+
+    async def _compute(self, function: Callable[[], bytes]) -> bytes:
+        async with self._computing:
+            return await self._off_loop(function)
 
     def _credential(self, of: ScramHash, user: str) -> ScramCredential | None:
         record = self._image().records.by_key.get((UserScramCredentialRecord.record_type, (user, of.number)))

@@ -194,7 +194,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         settings=settings,
         world=world,
         listeners=ClientListeners(world.net, world.off_loop, settings, bound),
-        logins=ListenerLogins(image, identity.cluster_id, world.rng.getrandbits),
+        logins=ListenerLogins(image, identity.cluster_id, world.rng.getrandbits, world.off_loop),
         controller_bound=bound.controllers,
         hosts=hosts,
         identity=identity,

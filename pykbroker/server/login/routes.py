@@ -74,6 +74,11 @@ class TokenRoute(Route):
         return read_token(data, pos, end)
         yield
 
+    def encode_in_steps(self, response: Response) -> Steps[Response]:
+        """Return the response, whose token `frame` writes."""
+        return response
+        yield
+
     def frame(self, correlation_id: int, response: Response, out: list[Any]) -> None:
         """Append the token of the response to `out`, after its size."""
         assert isinstance(response, SaslAuthenticateResponse)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.sasl.login import Action, Login, LoginState, RequestKind
-from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Mechanism
+from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge, Computation, Mechanism
 from pykbroker.core.security.session import Session
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.failure import failure
@@ -44,7 +44,7 @@ KINDS: dict[int, RequestKind] = {
 class SaslListener(msgspec.Struct, frozen=True):
     """The log-in of one listener, which its connections share. `reauth_ms` is `connections.max.reauth.ms` by mechanism.
 
-    `nonce` returns random text that no one can predict.
+    `nonce` returns random text that no one can predict. `compute` runs a function off the event loop.
     """
 
     mechanisms: Mapping[str, Mechanism]
@@ -54,6 +54,7 @@ class SaslListener(msgspec.Struct, frozen=True):
     failure_delay_s: float
     """The time from a failed log-in to its response, in which the connection is not read."""
     nonce: Callable[[], str]
+    compute: Callable[[Callable[[], bytes]], Awaitable[bytes]]
 
 
 class SaslClient(Protocol):
@@ -143,15 +144,33 @@ class SaslTable:
 
     def token(self, token: bytes) -> Answer:
         """Return the response to a token, which may complete the log-in."""
-        login = self._login
         try:
-            challenge = login.token(token, self._ticks())
+            answer = self._login.token(token, self._ticks())
         except AuthenticationFailed as error:
-            response = SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=login.message(error)
-            )
-            reason = f"its log-in by {login.mechanism} failed: {error.reason}"
-            return self.refuse(reason, None if self._frames.takes_raw_tokens else response, error.user)
+            return self._failed(error)
+        if isinstance(answer, Computation):
+            # As in `refuse`, clients that log in do not count as requests that wait for this broker.
+            return Later(self._compute(answer), holds_connection=True, awaits_node=True)
+        return self._answered(answer)
+
+    async def _compute(self, computation: Computation) -> Answer:
+        result = await self._listener.compute(computation.compute)
+        try:
+            challenge = self._login.computed(computation, result, self._ticks())
+        except AuthenticationFailed as error:
+            return self._failed(error)
+        return self._answered(challenge)
+
+    def _failed(self, error: AuthenticationFailed) -> Answer:
+        login = self._login
+        response = SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=login.message(error)
+        )
+        reason = f"its log-in by {login.mechanism} failed: {error.reason}"
+        return self.refuse(reason, None if self._frames.takes_raw_tokens else response, error.user)
+
+    def _answered(self, challenge: Challenge) -> Answer:
+        login = self._login
         if self._frames.takes_raw_tokens:
             self._client.wants_turn = True  # the next token waits without a header
         if login.state is LoginState.COMPLETE:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from pykbroker.broker.logins import ListenerLogins
 from pykbroker.core.address import Address
@@ -12,7 +17,7 @@ from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import MetadataImage, RecordsImage
 from pykbroker.core.security.protocol import SecurityProtocol
-from pykbroker.core.security.sasl.mechanism import AuthenticationFailed
+from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge, Computation
 from pykbroker.core.security.sasl.scram import SHA_256, SHA_512, ScramHash, scram_credential
 from tests.unit.core.security.sasl.scram_client import final
 from wire.stored.metadata_security import UserScramCredentialRecord
@@ -40,26 +45,37 @@ def image(*users: tuple[str, ScramHash, str]) -> MetadataImage:
     return MetadataImage(records=RecordsImage(by_key=rows))
 
 
+async def here(function: Callable[..., Any], *args: object) -> Any:
+    """Return the result of a function, at once."""
+    return function(*args)
+
+
+def challenge(answer: Challenge | Computation) -> Challenge:
+    """Return an answer that needs no computation."""
+    assert isinstance(answer, Challenge)
+    return answer
+
+
 class Broker:
     """The log-ins of one broker, whose metadata a test may replace."""
 
     def __init__(self, cluster_id: str = "c", *users: tuple[str, ScramHash, str]) -> None:
         self.image = image(*users)
-        found = ListenerLogins(lambda: self.image, cluster_id, lambda bits: 2**bits - 1).of(listener(), TEXTS)
+        found = ListenerLogins(lambda: self.image, cluster_id, lambda bits: 2**bits - 1, here).of(listener(), TEXTS)
         assert found is not None
         self.sasl = found
 
     def first(self, user: str, of: ScramHash = SHA_256) -> bytes:
         """Return the answer to a first message."""
         exchange = self.sasl.mechanisms[of.mechanism].begin("server")
-        return exchange.answer(f"n,,n={user},r=client".encode()).token
+        return challenge(exchange.answer(f"n,,n={user},r=client".encode())).token
 
     def may_log_in(self, user: str, password: str, of: ScramHash = SHA_256) -> bool:
         exchange = self.sasl.mechanisms[of.mechanism].begin(self.sasl.nonce())
         bare = f"n={user},r=client"
         try:
-            first = exchange.answer(f"n,,{bare}".encode()).token
-            return exchange.answer(final(of, bare, first, password)).user == user
+            first = challenge(exchange.answer(f"n,,{bare}".encode())).token
+            return challenge(exchange.answer(final(of, bare, first, password))).user == user
         except AuthenticationFailed:
             return False
 
@@ -73,7 +89,7 @@ def test_users_log_in_with_the_credentials_of_the_metadata_and_changes_hold_for_
     broker.image = image(("bob", SHA_256, "three"))
     assert [broker.may_log_in("bob", each) for each in ("one", "three")] == [False, True]
     assert not broker.may_log_in("bob", "two", SHA_512)
-    assert broker.sasl.mechanisms["PLAIN"].begin("").answer(b"\0alice\0secret").user == "alice"
+    assert broker.sasl.mechanisms["PLAIN"].begin("").answer(b"\0alice\0secret") == Challenge(b"", "alice")
 
 
 def test_all_brokers_of_a_cluster_answer_alike_about_unknown_users() -> None:
@@ -112,7 +128,7 @@ def test_nonces_are_random_text_of_kafkas_length() -> None:
 def test_passwords_that_others_could_read_are_warned_of(
     caplog: pytest.LogCaptureFixture, host: str, protocol: SecurityProtocol, warns: bool
 ) -> None:
-    logins = ListenerLogins(MetadataImage, "c", lambda bits: 0)
+    logins = ListenerLogins(MetadataImage, "c", lambda bits: 0, here)
     assert logins.of(listener(host, protocol), TEXTS) is not None
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [line.startswith("clients of C send their passwords by PLAIN to ") for line in lines] == [True] * warns
@@ -122,7 +138,36 @@ def test_passwords_that_others_could_read_are_warned_of(
 
 
 def test_a_listener_without_sasl_has_no_log_in_and_a_wrong_config_is_an_error() -> None:
-    logins = ListenerLogins(MetadataImage, "c", lambda bits: 0)
+    logins = ListenerLogins(MetadataImage, "c", lambda bits: 0, here)
     assert logins.of(listener(protocol=SecurityProtocol.PLAINTEXT), {}) is None
     with pytest.raises(StartError, match="GSSAPI"):
         logins.of(listener(), {})
+
+
+async def test_plain_takes_the_users_of_scram_and_computes_one_password_at_a_time() -> None:
+    running: list[int] = []
+
+    async def off_loop(function: Callable[..., Any], *args: object) -> Any:
+        running.append(running[-1] + 1 if running else 1)
+        await trio.testing.wait_all_tasks_blocked()
+        running.append(running[-1] - 1)
+        return function(*args)
+
+    by_scram = TEXTS["listener.name.c.plain.sasl.jaas.config"].replace('user_alice="secret"', "scram_users=true")
+    texts = {**TEXTS, "listener.name.c.plain.sasl.jaas.config": by_scram}
+    known = image(("bob", SHA_256, "one"))
+    sasl = ListenerLogins(lambda: known, "c", lambda bits: 0, off_loop).of(listener(), texts)
+    assert sasl is not None
+    found = dict[str, str | None]()
+
+    async def log_in(password: str) -> None:
+        answer = sasl.mechanisms["PLAIN"].begin("").answer(f"\0bob\0{password}".encode())
+        assert isinstance(answer, Computation)
+        computed = await sasl.compute(answer.compute)
+        with suppress(AuthenticationFailed):
+            found[password] = answer.answer(computed).user
+
+    async with trio.open_nursery() as nursery:
+        for password in ("one", "two", "three"):
+            nursery.start_soon(log_in, password)
+    assert (found, running) == ({"one": "bob"}, [1, 0] * 3)

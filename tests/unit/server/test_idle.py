@@ -281,7 +281,9 @@ async def test_closing_many_slow_connections_logs_few_lines(
 async def test_a_client_that_does_not_log_in_is_closed_however_busy_it_is(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    sasl = SaslListener({"PLAIN": Plain({"alice": Secret("secret")})}, {}, 1000, 0.1, lambda: "nonce")
+    sasl = SaslListener(
+        {"PLAIN": Plain({"alice": Secret("secret")})}, {}, 1000, 0.1, lambda: "nonce", trio.to_thread.run_sync
+    )
     versions = Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse(error_code=42))
     async with idle_listener(versions) as home:
         silent, busy, alice = (home.connect(sasl) for _ in range(3))

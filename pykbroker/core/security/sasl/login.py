@@ -9,12 +9,15 @@ Source: KIP-43, KIP-152, KIP-368 and SaslServerAuthenticator of Apache Kafka 4.3
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
+from typing import TypeVar
 
 import msgspec
 
-from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge, Exchange, Mechanism
+from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge, Computation, Exchange, Mechanism
+
+A = TypeVar("A", bound=Challenge | Computation)
 
 REAUTHENTICATION_NS_MIN = 1_000_000_000
 """The minimum time between the beginnings of two re-authentications of a connection."""
@@ -149,12 +152,23 @@ class Login:
         self.state = LoginState.AUTHENTICATE
         self._exchange = self._mechanisms[mechanism].begin(nonce)
 
-    def token(self, token: bytes, now: int) -> Challenge:
-        """Return the answer to a token, which may complete the log-in. Raise AuthenticationFailed."""
-        assert self._exchange is not None
+    def token(self, token: bytes, now: int) -> Challenge | Computation:
+        """Return the answer to a token, which may complete the log-in. Raise AuthenticationFailed.
+
+        The result of a computation goes to `computed`, before the next token.
+        """
+        exchange = self._exchange
+        assert exchange is not None
+        return self._answered(lambda: exchange.answer(token), now)
+
+    def computed(self, computation: Computation, result: bytes, now: int) -> Challenge:
+        """Return the answer of a computation, which may complete the log-in. Raise AuthenticationFailed."""
+        return self._answered(lambda: computation.answer(result), now)
+
+    def _answered(self, answered: Callable[[], A], now: int) -> A:
         try:
-            answer = self._exchange.answer(token)
-            if answer.user is not None:
+            answer = answered()
+            if isinstance(answer, Challenge) and answer.user is not None:
                 self._complete(Identity(answer.user, self.mechanism), answer.lifetime_ms, now)
         except BaseException:
             self.fail()

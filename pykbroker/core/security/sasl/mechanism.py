@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -19,6 +20,17 @@ class Challenge(msgspec.Struct, frozen=True):
     lifetime_ms: int | None = None
 
 
+class Computation(msgspec.Struct, frozen=True):
+    """A challenge that takes milliseconds of computation.
+
+    `compute` may run in any thread. `answer` takes its result, in the thread of the exchange, and returns the challenge
+    or raises AuthenticationFailed.
+    """
+
+    compute: Callable[[], bytes]
+    answer: Callable[[bytes], Challenge]
+
+
 class AuthenticationFailed(Exception):
     """A failed log-in.
 
@@ -34,7 +46,7 @@ class AuthenticationFailed(Exception):
 class Exchange(Protocol):
     """The exchange of tokens of one log-in."""
 
-    def answer(self, token: bytes) -> Challenge:
+    def answer(self, token: bytes) -> Challenge | Computation:
         """Return the answer to the client's next token. Raise AuthenticationFailed: the log-in has failed."""
 
 

@@ -27,20 +27,36 @@ class Plain:
 
     def answer(self, token: bytes) -> Challenge:
         """Return the user of the token `[authorization id] NUL user NUL password`."""
-        parts = token.decode(errors="replace").split("\0", TOKENS_MAX)
-        if len(parts) != TOKENS:
-            found = min(len(parts), TOKENS_MAX)
-            raise refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {found}")
-        authorization_id, user, password = parts
-        if not user:
-            raise refused("Authentication failed: username not specified")
-        if not password:
-            raise refused("Authentication failed: password not specified", user)
+        authorization_id, user, password = read_token(token)
         if not self._users.get(user, UNKNOWN).is_equal(password):
-            raise refused("Authentication failed: Invalid username or password", user)
-        if authorization_id not in ("", user):
-            raise refused(OTHER_AUTHORIZATION_ID, user)
+            raise wrong_password(user)
+        check_authorization_id(authorization_id, user)
         return Challenge(b"", user)
+
+
+def read_token(token: bytes) -> tuple[str, str, str]:
+    """Return the authorization id, which may be empty, the user and the password. Raise AuthenticationFailed."""
+    parts = token.decode(errors="replace").split("\0", TOKENS_MAX)
+    if len(parts) != TOKENS:
+        found = min(len(parts), TOKENS_MAX)
+        raise refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {found}")
+    authorization_id, user, password = parts
+    if not user:
+        raise refused("Authentication failed: username not specified")
+    if not password:
+        raise refused("Authentication failed: password not specified", user)
+    return authorization_id, user, password
+
+
+def check_authorization_id(authorization_id: str, user: str) -> None:
+    """Raise AuthenticationFailed if a user whose password is right asks to act for another one."""
+    if authorization_id not in ("", user):
+        raise refused(OTHER_AUTHORIZATION_ID, user)
+
+
+def wrong_password(user: str) -> AuthenticationFailed:
+    """Return the error of an unknown user, or of a wrong password."""
+    return refused("Authentication failed: Invalid username or password", user)
 
 
 def refused(message: str, user: str = "") -> AuthenticationFailed:

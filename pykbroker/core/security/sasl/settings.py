@@ -14,7 +14,8 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.ip_address import parse_ip
 from pykbroker.core.security.sasl.jaas import LoginModule, parse_jaas
 from pykbroker.core.security.sasl.mechanism import Mechanism
-from pykbroker.core.security.sasl.plain import Plain, plain_users
+from pykbroker.core.security.sasl.plain import USER_OPTION, Plain, plain_users
+from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
 from pykbroker.core.security.sasl.scram import SCRAM_HASHES, Scram, ScramCredential, ScramHash
 from pykbroker.core.security.secret import Secret
 
@@ -24,29 +25,42 @@ MECHANISMS = (PLAIN, *SCRAM_HASHES)
 ENABLED, JAAS = "sasl.enabled.mechanisms", "sasl.jaas.config"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SCRAM_USERS = "scram_users"
+"""The option of PLAIN's login module, which Kafka ignores, for PLAIN with the users of SCRAM."""
 EXAMPLE = f'{PLAIN_MODULE} required user_alice="secret";'
 
 
 class SaslSettings(msgspec.Struct, frozen=True):
-    """The settings of SASL on one listener. `users` are those of PLAIN.
+    """The settings of SASL on one listener. `users` are those of PLAIN, or None if they are those of SCRAM.
 
     `reauth_ms` is `connections.max.reauth.ms` by mechanism. `receive_bytes_max` is the maximum size of a request before
     the log-in is complete, and `failure_delay_ms` the delay before the response to a failed log-in.
     """
 
     enabled: tuple[str, ...]
-    users: Mapping[str, Secret]
+    users: Mapping[str, Secret] | None
     reauth_ms: Mapping[str, int]
     receive_bytes_max: int
     failure_delay_ms: int
 
     def mechanisms(
-        self, credential_of: Callable[[ScramHash, str], ScramCredential | None], secret: Callable[[ScramHash], bytes]
+        self,
+        credential_of: Callable[[ScramHash, str], ScramCredential | None],
+        secret: Callable[[ScramHash], bytes],
+        key: bytes,
     ) -> dict[str, Mechanism]:
-        """Return the enabled mechanisms by name. SCRAM asks the functions for a user's credential and for a secret."""
+        """Return the enabled mechanisms by name. SCRAM asks the functions for a user's credential and for a secret.
+
+        `key` is random.
+        """
         found: dict[str, Mechanism] = {}
         for name in self.enabled:
-            found[name] = Plain(self.users) if name == PLAIN else scram(SCRAM_HASHES[name], credential_of, secret)
+            if name != PLAIN:
+                found[name] = scram(SCRAM_HASHES[name], credential_of, secret)
+            elif self.users is not None:
+                found[name] = Plain(self.users)
+            else:
+                found[name] = PlainByScram(credential_of, secret, key)
         return found
 
 
@@ -76,11 +90,23 @@ def sasl_settings(texts: Texts, listener: ListenerSettings) -> SaslSettings:
     reauth_ms = {name: configs.get("connections.max.reauth.ms", name) for name in enabled}
     return SaslSettings(
         enabled,
-        plain_users(plain.options) if plain is not None else {},
+        users_of(plain, listener.name) if plain is not None else {},
         reauth_ms,  # type: ignore[arg-type]  # the config is of type LONG
         configs.get("sasl.server.max.receive.size"),  # type: ignore[arg-type]
         configs.get("connection.failed.authentication.delay.ms"),  # type: ignore[arg-type]
     )
+
+
+def users_of(module: LoginModule, listener: str) -> Mapping[str, Secret] | None:
+    """Return the users of PLAIN's login module, or None if they are those of SCRAM. Raise StartError if it has both."""
+    users = plain_users(module.options)
+    if SCRAM_USERS not in module.options or module.options[SCRAM_USERS].reveal().lower() != "true":
+        return users
+    if users:
+        raise StartError(
+            f"{listener_prefix(listener, PLAIN)}{JAAS} has both {SCRAM_USERS} and {USER_OPTION}NAME: remove one of them"
+        )
+    return None
 
 
 def login_module(configs: ListenerConfigs, listener: str, mechanism: str) -> LoginModule | None:

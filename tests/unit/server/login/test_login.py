@@ -15,6 +15,7 @@ import trio.testing
 
 from pykbroker.core.security.sasl.mechanism import Mechanism
 from pykbroker.core.security.sasl.plain import Plain
+from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
 from pykbroker.core.security.sasl.scram import SHA_256, Scram, scram_credential
 from pykbroker.core.security.secret import Secret
 from pykbroker.core.security.session import ANONYMOUS
@@ -41,7 +42,13 @@ DELAY_S = 0.1
 GOOD, WRONG = b"\0alice\0secret", b"\0alice\0wrong"
 INVALID = "Authentication failed: Invalid username or password"
 SECOND_NS = 1_000_000_000
-NAMES = ["PLAIN", "SCRAM-SHA-256", "LASTING"]
+NAMES = ["PLAIN", "SCRAM-SHA-256", "LASTING", "BY_SCRAM"]
+
+
+async def compute(function: Callable[[], bytes]) -> bytes:
+    """Return the result of a function, after other tasks have run."""
+    await trio.lowlevel.checkpoint()
+    return function()
 
 
 def listener(reauth_ms: int = 0) -> SaslListener:
@@ -51,9 +58,10 @@ def listener(reauth_ms: int = 0) -> SaslListener:
         "PLAIN": Plain(users),
         "SCRAM-SHA-256": Scram(SHA_256, {"alice": credential}.get, lambda: b"key"),
         "LASTING": Plain(users),
+        "BY_SCRAM": PlainByScram(lambda of, user: {"alice": credential}.get(user), lambda of: b"key", b"key"),
     }
     reauth = {"PLAIN": reauth_ms, "LASTING": 3000}
-    return SaslListener(mechanisms, reauth, RECEIVE_BYTES_MAX, DELAY_S, lambda: "nonce")
+    return SaslListener(mechanisms, reauth, RECEIVE_BYTES_MAX, DELAY_S, lambda: "nonce", compute)
 
 
 def echo(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -230,6 +238,28 @@ def test_the_bytes_of_a_log_in_may_be_split_anywhere(unrun: Unrun, version: int)
     for byte in data:
         client.feed(bytes((byte,)))
     assert b"".join(client.connection.out) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_password_is_computed_while_the_connection_waits(
+    version: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        client = Client(shared(nursery, *HANDLERS))
+        client.handshake("BY_SCRAM", version)
+        assert (client.token(GOOD) if version else client.raw(GOOD)) in (None, [])
+        assert (client.is_held, client.principal, client.shared.budget.requests) == (True, ANONYMOUS, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(client.replies()) == 1
+        client.last.clear()
+        assert (client.principal, client.heartbeat()) == ("User:alice", ALICE)
+        again = Client(shared(nursery, *HANDLERS))
+        again.handshake("BY_SCRAM")
+        assert again.token(WRONG) is None
+        await trio.sleep(DELAY_S)
+        await trio.testing.wait_all_tasks_blocked()
+        response = again.answer(SaslAuthenticateRequest, 2)
+        assert (response.error_code, response.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, INVALID)
 
 
 async def test_a_failed_log_in_is_answered_after_the_delay_and_nothing_is_read_before(

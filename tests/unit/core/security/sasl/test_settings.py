@@ -9,6 +9,7 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.sasl.mechanism import AuthenticationFailed
 from pykbroker.core.security.sasl.plain import Plain
+from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
 from pykbroker.core.security.sasl.scram import Scram
 from pykbroker.core.security.sasl.settings import PLAIN_MODULE, SCRAM_MODULE, sasl_listeners, sasl_settings
 from pykbroker.core.security.secret import Secret
@@ -40,7 +41,7 @@ def test_the_configs_of_a_listener_and_of_a_mechanism_come_first() -> None:
     assert settings.reauth_ms == {"PLAIN": 30, "SCRAM-SHA-512": 20, "SCRAM-SHA-256": 20}
     assert (settings.receive_bytes_max, settings.failure_delay_ms) == (1000, 0)
     assert "canary" not in repr(settings)
-    made = settings.mechanisms(lambda of, user: None, lambda of: of.mechanism.encode())
+    made = settings.mechanisms(lambda of, user: None, lambda of: of.mechanism.encode(), b"key")
     assert [type(mechanism) for mechanism in made.values()] == [Plain, Scram, Scram]
     assert list(made) == list(settings.enabled)
     firsts = {made[name].begin("n").answer(b"n,,n=x,r=c").token for name in list(made)[1:]}
@@ -56,10 +57,35 @@ def test_the_limits_are_kafkas_without_a_config() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "users"),
+    [
+        ('scram_users="true"', None),
+        ("scram_users=TRUE", None),
+        ("scram_users=no user_a=b", {"a": Secret("b")}),
+        ("", {}),
+    ],
+)
+def test_plain_has_users_of_its_own_or_those_of_scram(options: str, users: dict[str, Secret] | None) -> None:
+    line = f"{USERS.partition('user_')[0]}{options};"
+    texts = {"sasl.enabled.mechanisms": "PLAIN", PREFIX + "plain.sasl.jaas.config": line}
+    settings = sasl_settings(texts, LISTENER)
+    assert settings.users == users
+    made = settings.mechanisms(lambda of, user: None, lambda of: b"", b"key")["PLAIN"]
+    assert type(made) is (PlainByScram if users is None else Plain)
+
+
+@pytest.mark.parametrize(
     ("texts", "error"),
     [
         ({}, "CLIENTS has GSSAPI, and pykbroker has PLAIN, SCRAM-SHA-256, SCRAM-SHA-512: write listener.name.clients."),
         ({"sasl.enabled.mechanisms": "plain"}, "has plain, and"),
+        (
+            {
+                "sasl.enabled.mechanisms": "PLAIN",
+                PREFIX + "plain.sasl.jaas.config": USERS.replace("required", "required scram_users=true"),
+            },
+            "plain.sasl.jaas.config has both scram_users and user_NAME: remove one of them",
+        ),
         ({"sasl.enabled.mechanisms": ""}, "is empty"),
         ({"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER,X"}, "has OAUTHBEARER, X"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, "plain.sasl.jaas.config is missing, which has the users of PLAIN"),
