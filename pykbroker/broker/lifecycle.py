@@ -63,6 +63,7 @@ class Broker:
         self._parts = parts
         self._publisher = MetadataPublisher(parts)
         self._of_controllers: Connections | None = None
+        self._new_users: frozenset[str] = frozenset()
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
         """Serve clients until `stop` is set, then shut down and close the log directories.
@@ -92,7 +93,7 @@ class Broker:
             self._start_tasks(nursery)
             try:
                 await self._serve_controllers(nursery)
-                await register(self._parts)
+                self._new_users = await register(self._parts)
                 nursery.start_soon(self._parts.lifecycle.run)
                 nursery.start_soon(self._directory_failures().run)
                 await self._serve_clients(ready, stop)
@@ -267,6 +268,7 @@ class Broker:
             observer=BrokerObserver(self._parts, observed),
             listeners=listeners,
             controller_listeners=controllers,
+            new_users=self._new_users,
         )
 
     async def _close(self) -> StopError | None:

@@ -26,11 +26,11 @@ ADVICE: dict[int, str] = {
 logger = logging.getLogger(__name__)
 
 
-async def register(parts: Parts) -> None:
-    """Register with the controller, take leadership, and create the topics of the settings.
+async def register(parts: Parts) -> frozenset[str]:
+    """Register with the controller, take leadership, and create the topics and users of the settings.
 
     A node that is no controller applies no metadata before it has caught up: an old image would let it judge partitions
-    as strays. Raise ApiError or StartError.
+    as strays. Return the names of the new users. Raise ApiError or StartError.
     """
     settings, lifecycle = parts.settings, parts.lifecycle
     if parts.local_controller is not None:
@@ -48,6 +48,11 @@ async def register(parts: Parts) -> None:
         parts.caught_up.set()
     await lifecycle.unfence()
     await create_topics(parts)
+    if not parts.settings.users:
+        return frozenset()
+    from pykbroker.broker.users import make_users
+
+    return await make_users(parts)
 
 
 def warn_unreachable(settings: Settings, of_clients: Sequence[Endpoint]) -> None:

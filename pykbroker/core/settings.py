@@ -12,6 +12,7 @@ from pykbroker.core.cluster_id import RequiredClusterId
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import PLAINTEXT, ListenerSettings
 from pykbroker.core.new_topic import NewTopic
+from pykbroker.core.new_user import NewUser
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -35,6 +36,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Whether no start follows the stop of this broker, so that the stop writes neither logs nor checkpoints."""
     topics: tuple[NewTopic, ...] = ()
     """The topics that are created before the first client is served, unless they exist."""
+    users: tuple[NewUser, ...] = ()
+    """The users that are made before the first client is served."""
 
     @property
     def listeners_of_controller(self) -> tuple[ListenerSettings, ...]:
@@ -69,6 +72,8 @@ class Serving(msgspec.Struct, frozen=True):
     """The source of the broker's metrics: `pykbroker.broker.BrokerObserver`."""
     listeners: Mapping[str, Address] = msgspec.field(default_factory=dict)
     controller_listeners: Mapping[str, Address] = msgspec.field(default_factory=dict)
+    new_users: frozenset[str] = frozenset()
+    """The users of the settings that did not exist before."""
 
 
 Ready = Callable[[Serving], None]

@@ -32,6 +32,10 @@ def first_lines(
     `as_json`: each one is a JSON object.
     """
     yield json_line(settings, serving) if as_json else sentence(settings, serving)
+    if settings.users:
+        from pykbroker.cli.start.users import remarks as of_users
+
+        remarks = [*of_users(settings, serving), *remarks]
     of_kafka = [line.format(settings.config.node_id) for line in LINES_OF_KAFKA] if container else []
     for text in [*remarks, *of_kafka]:
         yield JsonLine().format(record(text)) if as_json else text

@@ -12,6 +12,7 @@ import msgspec
 from pykbroker.cli.start.data_dirs import OF_IMAGE, container_data_dir, default_data_dir
 from pykbroker.cli.start.own_certificates import check_own_certificate, keystore_configs
 from pykbroker.cli.start.server_properties import ServerProperties, read_properties
+from pykbroker.cli.start.users import authorizer_configs, log_in_configs
 from pykbroker.core.address import Address
 from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
 from pykbroker.core.config.config import BrokerConfig, known
@@ -22,6 +23,7 @@ from pykbroker.core.config.listeners import (
     LISTEN,
     LISTENERS,
     LOCAL,
+    PLAINTEXT,
     check_connects,
     controller_listener_settings,
     controllers,
@@ -38,6 +40,7 @@ from pykbroker.core.config.quorum import check_only_controller, is_controller, q
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.new_topic import NewTopic
+from pykbroker.core.new_user import NewUser
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.settings import Settings
 from pykbroker.world.config_sources import SystemConfigSources
@@ -47,6 +50,14 @@ CONTAINER, CONTAINER_ADVERTISED = "0.0.0.0:9092", "localhost:9092"
 
 With variables of another image, clients get the address that they connected to in place of localhost.
 """
+
+PROTOCOLS = {
+    (False, False): SecurityProtocol.PLAINTEXT,
+    (False, True): SecurityProtocol.SSL,
+    (True, False): SecurityProtocol.SASL_PLAINTEXT,
+    (True, True): SecurityProtocol.SASL_SSL,
+}
+"""The protocol of a listener without a name, by whether there are users, and a certificate."""
 
 NODE_ID, BROKER_ID = "node.id", "broker.id"
 """The config of a node's id and its older name, which may set it."""
@@ -69,6 +80,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     container: bool = False
     environ: Mapping[str, str] = msgspec.field(default_factory=dict)
     has_own_certificate: bool = False
+    users: tuple[NewUser, ...] = ()
+    authorizes: bool = False
 
     def __repr__(self) -> str:
         return f"Options({self.file or ''})"  # configs and variables may be passwords
@@ -92,6 +105,10 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             listeners = listener_settings(texts, self._listen, self.advertise)
             if self.has_own_certificate:
                 check_own_certificate(texts, listeners)
+            if self.users:
+                texts |= log_in_configs(texts, listeners)
+            if self.authorizes:
+                texts |= authorizer_configs(texts, self.users)
             names = [listener.name for listener in listeners]
             of_controllers = controller_listener_settings(texts, self._listen) if leads else ()
             if self.listen and leads and not of_controllers:
@@ -121,6 +138,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             memory=self.memory,
             discards=self.memory,
             topics=self._topics(),
+            users=self.users,
         )
 
     def without_effect(self) -> Iterator[str]:
@@ -146,7 +164,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     @property
     def _protocol(self) -> SecurityProtocol:
         """Return the protocol of a listener without a name, which is also its name."""
-        return SecurityProtocol.SSL if self.has_own_certificate else SecurityProtocol.PLAINTEXT
+        return PROTOCOLS[bool(self.users), self.has_own_certificate]
 
     @property
     def _listen(self) -> tuple[tuple[str, Address], ...]:
@@ -196,7 +214,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             if not self._environment.container_address:
                 texts[ADVERTISED] = f"{name}://{CONTAINER_ADVERTISED}"
             return {LISTENERS: f"{name}://{CONTAINER}", **texts}
-        if self.has_own_certificate and not self.container and not self.listen:
+        if self._protocol.name != PLAINTEXT and not self.container and not self.listen:
             return {LISTENERS: f"{name}://{LOCAL}", **texts}
         return texts
 

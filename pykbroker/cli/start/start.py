@@ -69,6 +69,24 @@ LOG_FORMATS = ("text", "json")
     "reuse. A listener without a NAME is then called SSL. Requires pip install 'pykbroker[security]'.",
 )
 @click.option(
+    "--user",
+    "users",
+    envvar="PYKBROKER_USER",
+    show_envvar=True,
+    metavar="NAME[:PASSWORD]|@FILE",
+    multiple=True,
+    help="Let this user log in, and nobody without a log-in. Repeatable, or a line of FILE each. Without a PASSWORD, a "
+    "new user gets one that is printed once. A listener without a NAME is then called SASL_PLAINTEXT, or SASL_SSL with "
+    "--tls.",
+)
+@click.option(
+    "--authorize",
+    envvar="PYKBROKER_AUTHORIZE",
+    show_envvar=True,
+    is_flag=True,
+    help="Let users do only what ACLs allow. The first --user is a super user, who may do everything.",
+)
+@click.option(
     "--topic",
     "topics",
     type=topic,
@@ -121,6 +139,8 @@ def start(
     cluster_id: str | None,
     memory: bool,
     tls: str | None,
+    users: tuple[str, ...],
+    authorize: bool,
     topics: tuple[NewTopic, ...],
     configs: tuple[tuple[str, str], ...],
     file: str | None,
@@ -143,6 +163,7 @@ def start(
         with garbage_collector_off():
             from pykbroker.cli.start.options import Options
             from pykbroker.cli.start.run import run
+            from pykbroker.cli.start.users import users as new_users
 
             options = Options(
                 listen,
@@ -156,5 +177,7 @@ def start(
                 container,
                 dict(os.environ),
                 has_own_certificate=tls is not None,
+                users=new_users(users) if users else (),
+                authorizes=authorize,
             )
             run(options, log_level, log_format, console, noted, pipe)
