@@ -6,6 +6,7 @@ A change takes effect at once: the response is sent after this broker has applie
 
 from __future__ import annotations
 
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import ALTER_CONFIGS, require_for_config
 from pykbroker.quorum.active_controller import ActiveController
@@ -31,7 +32,10 @@ class AlterConfigs(ApiHandler, frozen=True):
     controller: ActiveController
     own: OwnConfigs | None = None
     forwarding: Forwarding | None = None
-    """The way to a controller in another process, which authorizes the client."""
+    """The way to a controller in another process, which authorizes the client.
+
+    For configs of this broker the client is authorized here first, since `own` reads the files that they name.
+    """
 
     def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Later:
         # the next request sees the change
@@ -41,7 +45,7 @@ class AlterConfigs(ApiHandler, frozen=True):
         resources, allowed, answers = request.resources, [], {}
         for resource in resources:
             try:
-                if self.forwarding is None:
+                if self.forwarding is None or resource.resource_type == ConfigResource.BROKER:
                     require_for_config(context, ALTER_CONFIGS, named(resource))
                 if self.own is not None:
                     self.own.check(resource)

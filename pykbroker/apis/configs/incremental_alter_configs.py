@@ -29,6 +29,12 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+OF_THIS_BROKER = (ConfigResource.BROKER, ConfigResource.BROKER_LOGGER)
+"""The types of resources for which the broker itself authorizes the client, before it forwards the others.
+
+It sets its log levels, and `own` reads the files that the configs of the broker name.
+"""
+
 
 class IncrementalAlterConfigs(ApiHandler, frozen=True):
     """A handler that authorizes each resource, sets log levels, and passes all other changes to the controller.
@@ -41,7 +47,7 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
     controller: ActiveController
     own: OwnConfigs | None = None
     forwarding: Forwarding | None = None
-    """The way to a controller in another process, which authorizes the client for all but log levels."""
+    """The way to a controller in another process, which authorizes the client."""
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
         # the next request sees the change
@@ -54,7 +60,7 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
             try:
-                if self.forwarding is None or resource.resource_type == ConfigResource.BROKER_LOGGER:
+                if self.forwarding is None or resource.resource_type in OF_THIS_BROKER:
                     require_for_config(context, INCREMENTAL_ALTER_CONFIGS, named(resource))
                 if self.own is not None:
                     self.own.check(resource)

@@ -15,9 +15,12 @@ from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
+from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation
 from pykbroker.quorum.own_configs import OwnConfigs
+from pykbroker.server.forwarding import Forwarding
+from pykbroker.server.handler import RequestContext
 from pykbroker.server.log_levels import TRACE
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
@@ -178,6 +181,43 @@ class Answers:
 CONTROLLER: Any = Answers()
 OWN = OwnConfigs(1, LiveConfig(BrokerConfig.from_mapping({})), MetadataImage)
 HANDLERS = [(AlterConfigs(CONTROLLER, OWN), replacing), (IncrementalAlterConfigs(1, CONTROLLER, OWN), changing)]
+
+
+class OfFiles(OwnConfigs, frozen=True):
+    """The configs of a broker that reads the files which they name, and may tell what is in them."""
+
+    def check(self, resource: Any) -> None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "the file has no certificate")
+
+
+class Forwards(Forwarding):
+    """The way to a controller that accepts every change."""
+
+    async def ask(self, context: RequestContext, request: Any) -> Any:
+        return await CONTROLLER.ask(request)
+
+
+FORWARDING = Forwards(CONTROLLER)
+READER = OfFiles(1, OWN.live, MetadataImage)
+
+
+@pytest.mark.parametrize(
+    ("handler", "request_of"),
+    [
+        (AlterConfigs(CONTROLLER, READER, FORWARDING), replacing),
+        (IncrementalAlterConfigs(1, CONTROLLER, READER, FORWARDING), changing),
+    ],
+)
+def test_no_file_is_read_for_a_client_that_may_not_alter_configs_of_the_broker(
+    handler: Any, request_of: Request
+) -> None:
+    held = handler(context(1, NOBODY), request_of((BROKER, "1", {"listener.name.ssl.ssl.keystore.location": "/f"})))
+
+    async def answer() -> Any:
+        return gone_through(await work_of(held))
+
+    (result,) = trio.run(answer).responses
+    assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
