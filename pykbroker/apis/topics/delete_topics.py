@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import trio
 
+from pykbroker.core.metadata.delete_topics import UNKNOWN_ID, UNKNOWN_NAME
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.rights import DELETE_TOPICS_NAME, DELETE_TOPICS_TOPIC, may
+from pykbroker.core.security.rights import DELETE_TOPICS_NAME, DELETE_TOPICS_TOPIC, has_acls, may
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from pykbroker.world.portions import portions
@@ -69,16 +70,22 @@ class DeleteTopics(ApiHandler, frozen=True):
     def _refusal(self, context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult | None:
         """Return the result of a topic that the client may not delete, or may not know of.
 
-        A topic that does not exist is left to the controller, if the client may know of its name. An id is no secret.
+        Only topics that the client may delete are left to the controller, which may know of topics that this broker's
+        image does not have yet. An id is no secret, and without its topic's name nobody can be asked for the right.
         """
         topics, name = self.image().topics, topic.name
+        if not has_acls(context):
+            return None
         if name is None:
             known = topics.by_id.get(topic.topic_id)
-            if known is None or may(context, DELETE_TOPICS_TOPIC, known.name):
+            if known is None:
+                return DeletableTopicResult(None, topic.topic_id, *UNKNOWN_ID)
+            if may(context, DELETE_TOPICS_TOPIC, known.name):
                 return None
             name = known.name if may(context, DELETE_TOPICS_NAME, known.name) else None
-        elif may(context, DELETE_TOPICS_NAME, name) and (
-            name not in topics.by_name or may(context, DELETE_TOPICS_TOPIC, name)
-        ):
-            return None
+        elif may(context, DELETE_TOPICS_NAME, name):
+            if may(context, DELETE_TOPICS_TOPIC, name):
+                return None
+            if name not in topics.by_name:
+                return DeletableTopicResult(name, topic.topic_id, *UNKNOWN_NAME)
         return DeletableTopicResult(name, topic.topic_id, DELETE_TOPICS_TOPIC.code, DELETE_TOPICS_TOPIC.message)

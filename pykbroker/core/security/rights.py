@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from functools import cache
+from types import NoneType
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -109,9 +110,12 @@ class _Asking(msgspec.Struct):
 def asked_later(context: Request, right: Right) -> Callable[[Collection[str]], Collection[str]] | None:
     """Return a function that decides about names as `allowed` does, each time anew; None if all names are allowed."""
     session = context.session
-    if session.authorizer is None or type(session.authorizer) is DenyClusterAction:
-        return None
-    return lambda names: allowed(_Asking(session), right, names)
+    return (lambda names: allowed(_Asking(session), right, names)) if has_acls(context) else None
+
+
+def has_acls(context: Request) -> bool:
+    """Whether rights of the client may depend on the names of resources, so that each name must be asked for."""
+    return type(context.session.authorizer) not in (NoneType, DenyClusterAction)
 
 
 def may(context: Request, right: Right, name: str = CLUSTER_NAME) -> bool:

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
+from pykbroker.apis.topics.delete_topics import DeleteTopics
 from pykbroker.broker.parts import Parts
+from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import UNNAMED, Purpose, Session
+from tests.unit.apis.calling import context, work_of
 from tests.unit.apis.conftest import Client, serving
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -150,3 +153,22 @@ async def test_a_topic_that_may_not_be_deleted_is_named_only_to_clients_that_may
         ("seen", known["seen"], 0),
         (None, STRANGE_ID, UNKNOWN_ID),
     ]
+
+
+async def test_a_topic_that_only_the_controller_knows_yet_is_not_deleted_without_the_right() -> None:
+    deleted = []
+
+    class Controller:
+        async def ask(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+            deleted.extend(request.topics)
+            return DeleteTopicsResponse()
+
+    controller: Any = Controller()
+    api = DeleteTopics(controller, MetadataImage, True)
+    asked = [*(DeleteTopicState(name) for name in ("named", "full")), DeleteTopicState(None, STRANGE_ID)]
+    response = await work_of(api(context(6, Topics()), DeleteTopicsRequest(asked)))
+    assert deleted == [DeleteTopicState("full")]
+    assert {one.error_code for one in response.responses} == {UNKNOWN_NAME, UNKNOWN_ID}
+    deleted.clear()
+    await work_of(api(context(6), DeleteTopicsRequest(asked)))
+    assert deleted == asked
