@@ -71,7 +71,7 @@ class DeleteTopics(ApiHandler, frozen=True):
         """Return the result of a topic that the client may not delete, or may not know of.
 
         Only topics that the client may delete are left to the controller, which may know of topics that this broker's
-        image does not have yet. An id is no secret, and without its topic's name nobody can be asked for the right.
+        image does not have yet. An id is no secret, and only that of a known topic has a name to ask the right for.
         """
         topics, name = self.image().topics, topic.name
         if not has_acls(context):

@@ -110,8 +110,11 @@ class Metadata(ApiHandler, frozen=True):
         controller refuses a topic, and the client asks again for a topic whose creation goes on.
         """
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
+        basis = context.session.basis
         with suppress(ApiError):
             await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
+        if context.session.basis != basis:
+            context.decisions = None  # they are out of date, and the answer is cached for clients with the new rights
         return self._answer(context, request)
 
     def _answer(self, context: RequestContext, request: MetadataRequest) -> Answer:

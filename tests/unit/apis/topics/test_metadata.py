@@ -18,7 +18,7 @@ from pykbroker.core.security.session import Session
 from pykbroker.server.answers import Answers, Kept
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import RequestContext
-from tests.unit.apis.calling import SESSION, Denies, context, gone_through
+from tests.unit.apis.calling import SESSION, Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, LocalBroker, serving
 from wire.api import ApiKey
 from wire.compile import decoder
@@ -259,6 +259,34 @@ def test_a_cached_response_is_used_only_for_clients_with_equal_rights() -> None:
         may_see = (principal, host) == ("User:alice", "10.0.0.1")
         expected = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may_see else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert code == expected
+
+
+async def test_rights_that_end_while_a_topic_is_created_end_in_the_cache_too() -> None:
+    class Allows(Denies):
+        """An authorizer that allows everything until its ACLs change."""
+
+        changes = 0
+
+        def allows(self, *_: object, **__: object) -> bool:
+            return not self.changes
+
+        def basis(self, session: Session) -> Hashable:
+            return self.changes
+
+    authorizer = Allows()
+
+    class Automatic:
+        async def create_topics(self, request: object) -> None:
+            authorizer.changes += 1
+
+    nothing: Any = None
+    automatic: Any = Automatic()
+    endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
+    api = Metadata(1, "c", MetadataImage, automatic, endpoints, True, nothing, Answers())
+    created = await work_of(api(context(12, authorizer), asking("t", create=True)))
+    for answer in (gone_through(created), gone_through(api(context(12, authorizer), asking("t", create=True)))):
+        (topic,) = decoder(MetadataResponse, 12)(answer.parts[0], 0, len(answer.parts[0])).topics
+        assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def test_unknown_topics_have_an_error_result(client: Client) -> None:
