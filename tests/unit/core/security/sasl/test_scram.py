@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from base64 import b64decode, b64encode
+from contextlib import suppress
 
 import pytest
 
@@ -120,6 +122,9 @@ def test_a_wrong_first_message_is_refused(message: str) -> None:
         ("clientserver", "server"),
         (",p=", ",p=AAAA"),
         (",p=", ",p=*"),
+        (",p=", ",p=é"),
+        ("c=biws", "c=biwsb"),
+        ("c=biws", "c=*"),
         (",p=", ",q="),
         ("c=", "d="),
         ("=", ""),
@@ -132,6 +137,34 @@ def test_a_changed_final_message_is_refused(old: str, new: str) -> None:
     with pytest.raises(AuthenticationFailed) as raised:
         exchange.answer(message.replace(old, new).encode())
     assert raised.value.message is None
+
+
+@pytest.mark.parametrize(
+    ("start", "part", "end"),
+    [
+        ("n,,n=", "a", ",r=client"),
+        ("n,,n=", "a", ""),
+        ("n,,n=", "=2C", ""),
+        ("n,a=", "a", ",n=bob"),
+        ("n,,n=bob,r=client", ",a=b", "\0"),
+        ("c=biws,r=clientserver", ",p=b", ""),
+        ("c=", "biws", ""),
+        ("c=biws,r=clientserver,p=", "biws", "!"),
+    ],
+)
+def test_a_message_of_half_a_megabyte_is_read_in_little_memory(start: str, part: str, end: str) -> None:
+    exchange = begin()
+    if start.startswith("c="):
+        exchange.answer(b"n,,n=bob,r=client")
+    message = (start + part * (500_000 // len(part)) + end).encode()
+    tracemalloc.start()
+    try:
+        with suppress(AuthenticationFailed):
+            exchange.answer(message)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(message)  # a pattern that keeps each position takes more than a hundred times as much
 
 
 @pytest.mark.parametrize("size", [0, 3, 27, 33])
