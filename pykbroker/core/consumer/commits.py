@@ -42,6 +42,8 @@ _RETRY = {
     ErrorCode.UNKNOWN_TOPIC_ID,
     *_NO_COORDINATOR,
 }
+_RETRY_PARTITION = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNSTABLE_OFFSET_COMMIT}
+"""The errors of single partitions for which a look-up is repeated, as by Kafka's consumer. Others fail it."""
 _REPLACED = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 _STALE = "the member epoch has changed since the commit was sent; poll again, and then commit again"
 REMOVED = (
@@ -196,24 +198,25 @@ def offsets_fetched(request: OffsetFetchRequest, response: OffsetFetchResponse) 
         return OffsetsFetched({}, _failed_fetch(group.error_code))
     names = {topic.topic_id: topic.name for topic in asked.topics or () if topic.topic_id != NIL}
     offsets: dict[TopicPartition, CommittedOffset | None] = {}
-    unauthorized, unstable = set(), False
+    unauthorized, retried = set(), ErrorCode.NONE
     for topic in group.topics:
         for each in topic.partitions:
             partition = TopicPartition(names.get(topic.topic_id, topic.name), each.partition_index)
             if each.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 unauthorized.add(partition.topic)
-            elif each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
-                unstable = True
+            elif each.error_code in _RETRY_PARTITION:
+                retried = error_code(each.error_code)
             elif each.error_code:
-                return OffsetsFetched({}, _failed_fetch(each.error_code))
+                code = error_code(each.error_code)
+                return OffsetsFetched({}, CommitResult(ApiError(code), code))
             else:
                 found = CommittedOffset(each.committed_offset, each.committed_leader_epoch, each.metadata or "")
                 offsets[partition] = found if found.offset >= 0 else None
     if unauthorized:
         error = TopicsUnauthorized(unauthorized)
         return OffsetsFetched({}, CommitResult(error, error.code))
-    if unstable:
-        return OffsetsFetched({}, _failed_fetch(ErrorCode.UNSTABLE_OFFSET_COMMIT))
+    if retried:
+        return OffsetsFetched({}, CommitResult(ApiError(retried), retried, True))
     return OffsetsFetched(offsets, CommitResult())
 
 
@@ -221,11 +224,4 @@ def _failed_fetch(number: int) -> CommitResult:
     code = error_code(number)
     is_removed = code is ErrorCode.UNKNOWN_MEMBER_ID
     is_retriable = code in RETRIABLE or code is ErrorCode.STALE_MEMBER_EPOCH
-    return CommitResult(
-        ApiError(code),
-        code,
-        is_retriable and code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        code in _NO_COORDINATOR,
-        is_removed,
-        is_removed,
-    )
+    return CommitResult(ApiError(code), code, is_retriable, code in _NO_COORDINATOR, is_removed, is_removed)

@@ -127,7 +127,9 @@ def test_committed_offsets_are_read_and_no_offset_is_none() -> None:
     ("group_code", "code", "is_retriable"),
     [
         (0, ErrorCode.UNSTABLE_OFFSET_COMMIT, True),
-        (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
+        (0, ErrorCode.UNKNOWN_TOPIC_ID, True),
+        (0, ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
         (0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, False),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0, True),
         (ErrorCode.NOT_COORDINATOR, 0, True),
