@@ -107,7 +107,7 @@ def _check_address(address: str | None) -> None:
 def _check_value(allowed: ConfigTable, key: str, value: float) -> None:
     """Raise ApiError if the value is outside Kafka's bounds.
 
-    A whole number may be off by a millionth. NaN is accepted, as in Kafka.
+    A whole number may be a millionth too large. NaN is accepted, as in Kafka.
     """
     if key not in allowed:
         raise bad_request(f"Invalid configuration key {key}")
@@ -118,7 +118,7 @@ def _check_value(allowed: ConfigTable, key: str, value: float) -> None:
         return
     if value > 2.0**63 or (kind is Type.INT and value > INT_MAX):
         raise bad_request(f"Proposed value for {key} is too large for {'an INT' if kind is Type.INT else 'a LONG'}.")
-    if abs(value - int(value + EPSILON)) > EPSILON:
+    if value % 1.0 > EPSILON:
         raise bad_request(f"{key} cannot be a fractional value.")
 
 
