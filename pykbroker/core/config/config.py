@@ -268,7 +268,7 @@ def read_resolved(row: Row, name: str, text: str, written: str) -> Value:
     try:
         return row.read(text)
     except ApiError:
-        if text == written:
+        if text == written or "${" not in written:
             raise
         raise invalid(name, written, f"The value of the variable is no valid {row.type.name}") from None
 

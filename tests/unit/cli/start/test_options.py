@@ -278,6 +278,7 @@ def test_variables_in_any_source_of_configs_are_replaced_by_config_providers(
     ("line", "message"),
     [
         ("num.partitions=${env:SECRET}", "Invalid value ${env:SECRET} for configuration num.partitions: The value of "),
+        ("num.partitions=x", "Invalid value x for configuration num.partitions: Not a number of type INT"),
         ("rack=${file:/nowhere:x}", "Could not read properties from file /nowhere, in the value of rack"),
         ("config.providers.file.class=com.example.Vault", "Invalid value com.example.Vault for configuration config."),
     ],
