@@ -22,8 +22,8 @@ def main(data_dir: str, kind: str, *options: str) -> None:
     orphaned = threading.Event()
     # `start` has its own handler, but only once it is imported. The default would end the process before `finally`.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(SIGNAL_EXIT_CODE + number))
-    threading.Thread(target=stop_at_end_of_input, args=(orphaned,), daemon=True).start()
     try:
+        threading.Thread(target=stop_at_end_of_input, args=(orphaned,), daemon=True).start()  # it may signal at once
         pykbroker(["start", "--data-dir", data_dir, *options], prog_name="pykbroker")
     finally:
         if orphaned.is_set() and kind == TEMPORARY:
