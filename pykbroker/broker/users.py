@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 from pykbroker.broker.parts import Parts
+from pykbroker.client.users import upsertion
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.new_user import NewUser
-from pykbroker.core.security.sasl.scram import (
-    ITERATIONS_MIN,
-    NONCE_BITS,
-    SCRAM_HASHES,
-    ScramHash,
-    base36,
-    scram_credential,
-)
+from pykbroker.core.security.sasl.scram import NONCE_BITS, SCRAM_HASHES, ScramHash, base36, scram_credential
 from wire.error_codes import error_code
-from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from wire.stored.metadata_security import UserScramCredentialRecord
 
 
@@ -33,7 +26,8 @@ async def make_users(parts: Parts) -> frozenset[str]:
         wanted = [user for user in users if not is_current(image, user, of, is_new=user.name in new)]
         if not wanted:
             continue
-        made = [upsertion(user, of, base36(parts.world.rng.getrandbits(NONCE_BITS)).encode()) for user in wanted]
+        salts = [base36(parts.world.rng.getrandbits(NONCE_BITS)).encode() for _ in wanted]
+        made = [upsertion(user.name, user.password, of, salt) for user, salt in zip(wanted, salts, strict=True)]
         answer = await parts.controller.ask(AlterUserScramCredentialsRequest(upsertions=made))
         for result in answer.results:
             if result.error_code:
@@ -61,10 +55,3 @@ def is_current(image: MetadataImage, user: NewUser, of: ScramHash, *, is_new: bo
         return False
     made = scram_credential(of, user.password.reveal(), found.salt, found.iterations)
     return hmac.compare_digest(made.stored_key, found.stored_key)
-
-
-def upsertion(user: NewUser, of: ScramHash, salt: bytes) -> ScramCredentialUpsertion:
-    """Return the new credential of a user for one mechanism."""
-    password = user.password.reveal().encode()
-    salted = hashlib.pbkdf2_hmac(of.hash, password, salt, ITERATIONS_MIN)
-    return ScramCredentialUpsertion(user.name, of.number, ITERATIONS_MIN, salt, salted)

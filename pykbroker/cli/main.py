@@ -17,6 +17,7 @@ COMMANDS = {
         "records": ["produce", "consume"],
         "bench": ["bench"],
         "groups": ["groups"],
+        "users": ["users"],
         "logs": ["log-dirs", "dump-log"],
         "pipeline": ["pipeline"],
     }.items()

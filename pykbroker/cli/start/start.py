@@ -161,9 +161,9 @@ def start(
         from pykbroker.cli.start.process import garbage_collector_off
 
         with garbage_collector_off():
+            from pykbroker.cli.new_users import new_users
             from pykbroker.cli.start.options import Options
             from pykbroker.cli.start.run import run
-            from pykbroker.cli.start.users import users as new_users
 
             options = Options(
                 listen,
@@ -177,7 +177,7 @@ def start(
                 container,
                 dict(os.environ),
                 has_own_certificate=tls is not None,
-                users=new_users(users) if users else (),
+                users=new_users(users, "--user"),
                 authorizes=authorize,
             )
             run(options, log_level, log_format, console, noted, pipe)

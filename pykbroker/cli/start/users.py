@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-
-import click
 
 from pykbroker.core.config.authorizer_configs import SUPER_USERS
 from pykbroker.core.config.java_classes import AUTHORIZER, STANDARD_AUTHORIZER
@@ -16,40 +12,7 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.new_user import NewUser
 from pykbroker.core.security.sasl.scram import SCRAM_HASHES
 from pykbroker.core.security.sasl.settings import ENABLED, JAAS, PLAIN, PLAIN_MODULE, SCRAM_USERS
-from pykbroker.core.security.secret import Secret
 from pykbroker.core.settings import Serving, Settings
-
-PASSWORD_BYTES = 12
-"""The random bytes of a generated password, which has 16 characters."""
-NAME_AND_PASSWORD = "NAME[:PASSWORD]"
-
-
-def users(texts: Iterable[str]) -> tuple[NewUser, ...]:
-    """Return the users of the options NAME[:PASSWORD] and @FILE. click.BadParameter: one is none, or is there twice."""
-    found: dict[str, NewUser] = {}
-    for line in chain.from_iterable(map(lines_of, texts)):
-        name, colon, password = line.partition(":")
-        if not name or not name.isascii() or not name.isprintable() or (colon and not password):
-            raise click.BadParameter(
-                f"a user is {NAME_AND_PASSWORD}, with a name in ASCII, or @FILE", param_hint="--user"
-            )
-        if name in found:
-            raise click.BadParameter(f"{name} is there twice: leave one out", param_hint="--user")
-        found[name] = NewUser(name, Secret(password or secrets.token_urlsafe(PASSWORD_BYTES)), is_generated=not colon)
-    return tuple(found.values())
-
-
-def lines_of(text: str) -> Iterator[str]:
-    """Yield the text, or for @FILE the lines of the file that are neither empty nor begin with #."""
-    if not text.startswith("@"):
-        yield text
-        return
-    try:
-        with open(text[1:], encoding="utf-8") as file:
-            lines = [line.rstrip("\n") for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"cannot read {text[1:]} ({error})", param_hint="--user") from None
-    yield from (line for line in lines if line and not line.startswith("#"))
 
 
 def log_in_configs(texts: Mapping[str, str], listeners: Iterable[ListenerSettings]) -> dict[str, str]:

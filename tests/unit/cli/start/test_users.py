@@ -7,15 +7,21 @@ from pathlib import Path
 import click
 import pytest
 
+from pykbroker.cli.new_users import new_users
 from pykbroker.cli.start.options import Options
-from pykbroker.cli.start.users import remarks, users
+from pykbroker.cli.start.users import remarks
 from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
+from pykbroker.core.new_user import NewUser
 from pykbroker.core.security.secret import Secret
 from pykbroker.core.settings import Serving
 
 PLAIN_BY_SCRAM = "org.apache.kafka.common.security.plain.PlainLoginModule required scram_users=true;"
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def users(texts: list[str]) -> tuple[NewUser, ...]:
+    return new_users(texts, "--user")
 
 
 def test_a_user_has_a_password_of_the_option_or_of_a_file_or_gets_one(tmp_path: Path) -> None:

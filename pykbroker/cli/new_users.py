@@ -1,0 +1,47 @@
+"""Users as words of a command: NAME[:PASSWORD], or @FILE with one a line."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import click
+
+from pykbroker.core.new_user import NewUser
+from pykbroker.core.security.sasl.scram import NONCE_BITS, base36
+from pykbroker.core.security.secret import Secret
+
+PASSWORD_BYTES = 12
+"""The random bytes of a generated password, which has 16 characters."""
+
+
+def new_users(texts: Iterable[str], place: str) -> tuple[NewUser, ...]:
+    """Return the users of the words of an option or argument. click.BadParameter: one is none, or is there twice."""
+    found: dict[str, NewUser] = {}
+    for line in chain.from_iterable(lines_of(text, place) for text in texts):
+        name, colon, password = line.partition(":")
+        if not name or not name.isascii() or not name.isprintable() or (colon and not password):
+            raise click.BadParameter("a user is NAME[:PASSWORD], with a name in ASCII, or @FILE", param_hint=place)
+        if name in found:
+            raise click.BadParameter(f"{name} is there twice: leave one out", param_hint=place)
+        found[name] = NewUser(name, Secret(password or secrets.token_urlsafe(PASSWORD_BYTES)), is_generated=not colon)
+    return tuple(found.values())
+
+
+def lines_of(text: str, place: str) -> Iterator[str]:
+    """Yield the text, or for @FILE the lines of the file that are neither empty nor begin with #."""
+    if not text.startswith("@"):
+        yield text
+        return
+    try:
+        with open(text[1:], encoding="utf-8") as file:
+            lines = [line.rstrip("\n") for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"cannot read {text[1:]} ({error})", param_hint=place) from None
+    yield from (line for line in lines if line and not line.startswith("#"))
+
+
+def new_salt() -> bytes:
+    """Return a random salt for a password, as Kafka makes it."""
+    return base36(secrets.randbits(NONCE_BITS)).encode()
