@@ -18,6 +18,7 @@ COMMANDS = {
         "bench": ["bench"],
         "groups": ["groups"],
         "users": ["users"],
+        "acls": ["acls"],
         "logs": ["log-dirs", "dump-log"],
         "pipeline": ["pipeline"],
     }.items()

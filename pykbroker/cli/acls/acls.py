@@ -1,0 +1,153 @@
+"""The commands of `pykbroker acls`, which allow and deny, list and remove, and tell which ACL decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pykbroker.cli.acls.words import host_option, one_resource, operations, principal, resource, resource_options
+from pykbroker.cli.ask import asking
+from pykbroker.cli.tables import Table, json_option
+from pykbroker.core.ip_address import java_text
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+    from pykbroker.core.security.operation import Operation
+
+COLUMNS = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
+
+principal_argument = click.argument("principal", type=principal, metavar="USER")
+operations_argument = click.argument("operations", type=operations, metavar="OPERATION,...")
+
+
+@click.group()
+def acls() -> None:
+    """Allow and deny what the users of a running cluster do.
+
+    A USER is a name, '*' for every user, or a principal such as User:CN=app. An OPERATION is ALL, READ, WRITE, CREATE,
+    DELETE, ALTER, DESCRIBE or another one of Kafka's.
+    """
+
+
+@acls.command()
+@principal_argument
+@operations_argument
+@resource_options
+@host_option
+@asking
+async def allow(admin: Admin, **options: Any) -> None:
+    """Allow a user some operations on a resource."""
+    await add(admin, allows=True, **options)
+
+
+@acls.command()
+@principal_argument
+@operations_argument
+@resource_options
+@host_option
+@asking
+async def deny(admin: Admin, **options: Any) -> None:
+    """Deny a user some operations on a resource, whatever other ACLs allow."""
+    await add(admin, allows=False, **options)
+
+
+@acls.command("list")
+@click.option("--user", "named", type=principal, metavar="USER", help="Only the ACLs of this user.")
+@resource_options
+@json_option
+@asking
+async def list_acls(admin: Admin, named: str | None, as_json: bool, **options: Any) -> None:
+    """List the ACLs, or those of a user, or those that apply to a resource."""
+    from pykbroker.cli.acls.sentences import row
+    from pykbroker.client.acls import describe_acls
+    from pykbroker.core.security.acl.acl import ANY, PatternType, order
+    from pykbroker.core.security.acl.filter import AclFilter
+
+    of = resource(**options)
+    pattern = PatternType.MATCH if of is not None and not of.is_prefix else ANY
+    wanted = AclFilter(ANY if of is None else of.kind, None if of is None else of.name, pattern, named, None, ANY, ANY)
+    found = sorted(await describe_acls(admin, wanted), key=order)
+    Table(COLUMNS, [row(acl) for acl in found]).show(as_json=as_json)
+
+
+@acls.command()
+@principal_argument
+@click.argument("operations", type=operations, metavar="[OPERATION,...]", required=False)
+@resource_options
+@asking
+async def remove(admin: Admin, principal: str, operations: tuple[Operation, ...] | None, **options: Any) -> None:
+    """Remove the ACLs of a user about a resource, or some operations of them."""
+    from pykbroker.cli.acls.sentences import resource_text, sentence
+    from pykbroker.client.acls import delete_acls
+    from pykbroker.core.security.acl.acl import ANY, PatternType, order
+    from pykbroker.core.security.acl.filter import AclFilter
+
+    of = one_resource(**options)
+    pattern = PatternType.PREFIXED if of.is_prefix else PatternType.LITERAL
+    chosen: tuple[int, ...] = operations or (ANY,)
+    filters = [AclFilter(of.kind, of.name, pattern, principal, None, each, ANY) for each in chosen]
+    removed = await delete_acls(admin, filters)
+    for acl in sorted(removed, key=order):
+        click.echo(f"removed: {sentence(acl)}")
+    if not removed:
+        about = resource_text(of.kind, of.name, is_prefix=of.is_prefix)
+        raise click.ClickException(f"{principal} has no such ACL about {about}: `pykbroker acls list` lists all")
+
+
+@acls.command()
+@principal_argument
+@operations_argument
+@resource_options
+@click.option("--host", metavar="ADDRESS", type=java_text, default="*", help="The IP address of the client.")
+@asking
+async def check(admin: Admin, principal: str, operations: tuple[Operation, ...], host: str, **options: Any) -> None:
+    """Tell whether a user may do something, and which ACL decides, or which one is missing.
+
+    The exit code is 1 if an operation is denied. Super users, whom only the brokers' configs name, may do everything.
+    """
+    from pykbroker.cli.acls.sentences import operation_text, resource_text, sentence
+    from pykbroker.client.acls import describe_acls
+    from pykbroker.core.security.acl.acl import ANY, Acl, PatternType
+    from pykbroker.core.security.acl.filter import AclFilter
+    from pykbroker.core.security.acl.index import AclIndex
+
+    of = one_resource(**options)
+    if of.is_prefix:
+        raise click.UsageError("a check is about one resource: leave --prefix out")
+    found = await describe_acls(admin, AclFilter(of.kind, of.name, PatternType.MATCH, None, None, ANY, ANY))
+    index = AclIndex()
+    index.update({str(number).encode(): acl for number, acl in enumerate(found)})
+    about = resource_text(of.kind, of.name, is_prefix=False)
+    denied = False
+    for operation in operations:
+        rule = index.rule(principal, host, operation, of.kind, of.name)
+        denied |= not rule.allows
+        click.echo(f"{principal} {'may' if rule.allows else 'may not'} {operation_text(operation)} {about}: ", nl=False)
+        if isinstance(rule.reason, Acl):
+            click.echo(f"the ACL that decides is '{sentence(rule.reason)}'")
+        else:
+            user = principal.removeprefix("User:")
+            reason = (
+                "no ACL allows it" if found else "no ACL is about it, unless allow.everyone.if.no.acl.found is true"
+            )
+            click.echo(f"{reason}; to allow it: pykbroker acls allow {user} {operation.name} {of.options}")
+    if denied:
+        raise click.exceptions.Exit(1)
+
+
+async def add(
+    admin: Admin, *, allows: bool, principal: str, operations: tuple[Operation, ...], host: str, **options: Any
+) -> None:
+    """Create an ACL for each operation."""
+    from pykbroker.cli.acls.sentences import sentence
+    from pykbroker.client.acls import create_acls
+    from pykbroker.core.security.acl.acl import Acl, PatternType, PermissionType
+
+    of = one_resource(**options)
+    pattern = PatternType.PREFIXED if of.is_prefix else PatternType.LITERAL
+    permission = PermissionType.ALLOW if allows else PermissionType.DENY
+    made = [Acl(of.kind, of.name, pattern, principal, host, each, permission) for each in operations]
+    await create_acls(admin, made)
+    for acl in made:
+        click.echo(sentence(acl))
