@@ -11,6 +11,7 @@ import trio
 from pykbroker.client.admin import Admin, Connect
 from pykbroker.client.connection import BrokerConnection, connect
 from pykbroker.client.errors import Disconnected, Silent
+from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.world.net import Net
 from pykbroker.world.system_net import SystemNet
@@ -21,7 +22,12 @@ CONNECT_S_MAX = 5
 """The maximum time for a connection attempt and the ApiVersions response, which every Kafka broker sends at once."""
 
 
-async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callable[[Admin], Awaitable[T]]) -> T:
+async def with_admin(
+    bootstrap: Sequence[Address],
+    client_id: str,
+    work: Callable[[Admin], Awaitable[T]],
+    security: ClientSecurity = PLAINTEXT,
+) -> T:
     """Connect to the first broker that answers, return what `work` returns for an admin client, and disconnect.
 
     An error of `work` is raised unchanged, not in a group. If no broker answers, raise OSError or Disconnected with
@@ -32,7 +38,7 @@ async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callabl
     async with trio.open_nursery() as nursery:
         nursery.start_soon(net.run)
         try:
-            dial = partial(connect_in_time, net, client_id)
+            dial = partial(connect_in_time, net, client_id, security=security)
             connection = await first_to_answer(bootstrap, dial)
             try:
                 outcome = await work(Admin(connection, dial))
@@ -61,15 +67,18 @@ async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> Broker
     raise OSError("; ".join(map(str, failures)))
 
 
-async def connect_in_time(net: Net, client_id: str, host: str, port: int) -> BrokerConnection:
-    """Return a connection that knows the broker's API versions.
+async def connect_in_time(
+    net: Net, client_id: str, host: str, port: int, security: ClientSecurity = PLAINTEXT
+) -> BrokerConnection:
+    """Return a connection that knows the broker's API versions, and has logged in if it has to.
 
     Raise Silent if the broker does not answer within `CONNECT_S_MAX`. Raise OSError or Disconnected if the connection
     fails.
     """
     with trio.move_on_after(CONNECT_S_MAX):
-        return await connect(net, host, port, client_id)
+        return await connect(net, host, port, client_id, security=security)
+    kind = "plaintext listener" if security is PLAINTEXT else "listener with this security"
     raise Silent(
-        f"{Address(host, port)} has not answered an ApiVersions request within {CONNECT_S_MAX} s: name the plaintext "
-        "listener of a Kafka broker"
+        f"{Address(host, port)} has not answered an ApiVersions request within {CONNECT_S_MAX} s: name the {kind} of a"
+        " Kafka broker"
     )

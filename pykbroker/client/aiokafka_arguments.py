@@ -12,9 +12,12 @@ DEFAULTS: Mapping[str, Any] = {"client_id": None, "client_rack": None, "sasl_mec
 
 
 def without_aiokafka_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that are settings of Kafka."""
-    return {
+    """Return the arguments that are settings of Kafka. With SASL, the default of the mechanism is that of aiokafka."""
+    found = {
         name: value
         for name, value in given.items()
         if name not in WITHOUT_EFFECT and not (name in DEFAULTS and value == DEFAULTS[name])
     }
+    if str(found.get("security_protocol", "")).upper().startswith("SASL"):
+        found.setdefault("sasl_mechanism", DEFAULTS["sasl_mechanism"])
+    return found

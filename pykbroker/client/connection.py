@@ -1,8 +1,9 @@
-"""A connection to a broker. It negotiates API versions, and lets tasks wait for responses."""
+"""A connection to a broker. It negotiates API versions, logs in, and lets tasks wait for responses."""
 
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
@@ -11,8 +12,10 @@ from typing import Any
 import trio
 
 from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
+from pykbroker.client.login import ClientLogins
 from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.client.pending_response import PendingResponse, R, do_nothing
+from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from pykbroker.core.limits import REQUEST_BYTES_MAX
 from pykbroker.core.version import VERSION
 from pykbroker.world.net import Net, Peer, Pump
@@ -38,7 +41,7 @@ class BrokerConnection:
     connection fail. A caller that is cancelled leaves the connection usable, but the time limit of its request stays.
     """
 
-    def __init__(self, outgoing: OutgoingConnection) -> None:
+    def __init__(self, outgoing: OutgoingConnection, security: ClientSecurity = PLAINTEXT) -> None:
         self.versions: dict[int, Versions] = {}
         self.features: dict[str, int] = {}
         """The cluster's finalized features with their levels, such as `transaction.version` (KIP-584)."""
@@ -47,6 +50,9 @@ class BrokerConnection:
         self.name = str(outgoing.peer)
         """The name of the broker in errors."""
         self._outgoing = outgoing
+        self._logins: ClientLogins | None = None
+        if security.sasl is not None:
+            self._logins = ClientLogins(outgoing, security.sasl, security, self.name)
         self._senders = trio.lowlevel.ParkingLot()
         self._on_sent: Callable[[], None] = do_nothing
         outgoing.on_sent = self._wake_senders
@@ -77,10 +83,12 @@ class BrokerConnection:
     @property
     def has_unsent(self) -> bool:
         """Whether the kernel has not taken all requests yet."""
-        return bool(self._outgoing.out)
+        return self._outgoing.has_unsent
 
     async def negotiate(self, s_max: float = inf) -> None:
-        """Request the broker's API versions and finalized features. Raise Silent as `ask` does.
+        """Request the broker's API versions and finalized features, and log in if the client has to.
+
+        Raise Silent as `ask` does, and AuthenticationError if broker or client refuse the other.
 
         A broker that does not support the newest version of ApiVersions returns its own versions (KIP-511), and gets
         another request in a version that it supports.
@@ -98,6 +106,8 @@ class BrokerConnection:
         self.versions = {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}
         self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         self.features_epoch = answer.finalized_features_epoch
+        if self._logins is not None:
+            await self._logins.first(self, ends_at - trio.current_time())
 
     def newest_version(self, key: int) -> int:
         """Return the newest version of an API that both sides support. UnsupportedVersion: they share no version."""
@@ -117,6 +127,7 @@ class BrokerConnection:
 
     def ask_nowait(self, request: Request[R], version: int | None = None) -> PendingResponse[R]:
         """Send a request, and return the pending response. Raise Disconnected if the connection has ended."""
+        self._renew_session()
         return self._outgoing.request(request, self.newest_version(request.key) if version is None else version)
 
     async def response(self, pending: PendingResponse[R]) -> R:
@@ -147,16 +158,22 @@ class BrokerConnection:
     async def send(self, request: Request[Any], version: int | None = None) -> None:
         """Send a request that the broker does not answer (Produce with acks=0), and wait until the kernel takes it."""
         self.send_nowait(request, version)
-        if self._outgoing.out:
+        if self._outgoing.has_unsent:
             await self._senders.park()
 
     def send_nowait(self, request: Request[Any], version: int | None = None) -> None:
         """Send a request that the broker does not answer. Raise Disconnected if the connection has ended."""
+        self._renew_session()
         self._outgoing.send(request, self.newest_version(request.key) if version is None else version)
 
     def close(self, error: Disconnected | None = None) -> None:
         """Close the connection at once. Waiting callers get `error`, or else an error of class Disconnected."""
         self._outgoing.close(error)
+
+    def _renew_session(self) -> None:
+        """Log in again if the session ends soon."""
+        if self._logins is not None and self._logins.due_at <= trio.current_time() and self.is_open:
+            self._logins.again()
 
     def _wake_senders(self) -> None:
         self._senders.unpark_all()
@@ -180,23 +197,38 @@ async def open_connection(
     client_id: str,
     response_bytes_max: int = RESPONSE_BYTES_MAX,
     receive_buffer_bytes: int = -1,
+    security: ClientSecurity = PLAINTEXT,
 ) -> BrokerConnection:
-    """Connect to a broker, without negotiation. Raise OSError if no connection can be opened."""
+    """Connect to a broker, without negotiation. Raise OSError if no connection can be opened.
+
+    Raise AuthenticationError if TLS fails.
+    """
 
     def outgoing(peer: Peer, pump: Pump) -> OutgoingConnection:
         return OutgoingConnection(peer, pump, client_id, response_bytes_max)
 
-    return BrokerConnection(await net.connect(host, port, outgoing, receive_buffer_bytes))
+    tls = security.tls_of(host, port)
+    try:
+        return BrokerConnection(await net.connect(host, port, outgoing, receive_buffer_bytes, tls), security)
+    except ssl.SSLError as error:
+        if tls is None:
+            raise
+        raise tls.refusal(error) from error
 
 
 async def connect(
-    net: Net, host: str, port: int, client_id: str, response_bytes_max: int = RESPONSE_BYTES_MAX
+    net: Net,
+    host: str,
+    port: int,
+    client_id: str,
+    response_bytes_max: int = RESPONSE_BYTES_MAX,
+    security: ClientSecurity = PLAINTEXT,
 ) -> BrokerConnection:
     """Connect to a broker and negotiate API versions.
 
     Raise OSError if no connection can be opened, and Disconnected if it ends early.
     """
-    connection = await open_connection(net, host, port, client_id, response_bytes_max)
+    connection = await open_connection(net, host, port, client_id, response_bytes_max, security=security)
     try:
         await connection.negotiate()
     except BaseException:
@@ -206,9 +238,11 @@ async def connect(
 
 
 @asynccontextmanager
-async def connected(net: Net, host: str, port: int, client_id: str) -> AsyncIterator[BrokerConnection]:
+async def connected(
+    net: Net, host: str, port: int, client_id: str, security: ClientSecurity = PLAINTEXT
+) -> AsyncIterator[BrokerConnection]:
     """Connect to a broker, negotiate API versions, yield the connection, and close it when the block ends."""
-    connection = await connect(net, host, port, client_id)
+    connection = await connect(net, host, port, client_id, security=security)
     try:
         yield connection
     finally:

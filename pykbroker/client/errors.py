@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from wire.error_codes import ErrorCode
+
 
 class Disconnected(Exception):
     """An error of a request whose connection has ended. The broker may have handled the request."""
@@ -17,6 +19,17 @@ class UnsupportedVersion(Exception):
 
 class Silent(Disconnected):
     """An error of a request without a response in time: its peer hangs, is cut off, or is no broker."""
+
+
+class AuthenticationError(Disconnected):
+    """An error of TLS or of a log-in: broker or client do not accept the other.
+
+    Another attempt with the same settings fails, too. `code` is the broker's error code, or None without one.
+    """
+
+    def __init__(self, text: str, code: ErrorCode | None = None) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def is_refusal(error: BaseException | None) -> bool:

@@ -12,7 +12,7 @@ import trio
 from pykbroker.client.admin import error_name
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.cluster import Cluster, ClusterBroker, LeaderHint
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.refresh_schedule import RefreshSchedule
 from pykbroker.client.topic_interest import TopicInterest
@@ -63,6 +63,8 @@ class ClusterMetadata:
         self.cluster = Cluster.bootstrap(settings.bootstrap)
         self.version = 0
         self._requested, self._updated = trio.Event(), trio.Event()
+        self._refusal: AuthenticationError | None = None
+        """The reason why the last connection attempt was refused, or None after a response."""
         self._attempts_began_at: float | None = None
         """The time of the first attempt since the last success, or None without one."""
         self._reported_errors: dict[str, str] = {}
@@ -70,6 +72,7 @@ class ClusterMetadata:
         self._on_update: list[Callable[[Cluster, Cluster], None]] = []
         nodes.set_brokers(self.cluster.brokers)
         nodes.call_when_lost(self._node_lost)
+        nodes.call_when_refused(self._refused)
 
     # ---- topics of interest
 
@@ -122,9 +125,14 @@ class ClusterMetadata:
         return self.version
 
     async def wait_newer(self, version: int) -> Cluster:
-        """Wait until the version is newer than `version`, and return the view of that time."""
+        """Wait until the version is newer than `version`, and return the view of that time.
+
+        Raise AuthenticationError if a connection attempt fails meanwhile because broker or client refuse the other.
+        """
         while self.version <= version:
             await self._updated.wait()
+            if self._refusal is not None and self.version <= version:
+                raise self._refusal.with_traceback(None)
         return self.cluster
 
     def call_when_updated(self, callback: Callable[[Cluster, Cluster], None]) -> None:
@@ -249,6 +257,7 @@ class ClusterMetadata:
         for name in sorted(merged.recreated):
             logger.info("topic %s was recreated: its topic id has changed", name)
         self.version += 1
+        self._refusal = None
         self._replace(merged.cluster)
 
     # ---- internals
@@ -268,10 +277,17 @@ class ClusterMetadata:
         old, self.cluster = self.cluster, cluster
         if cluster.brokers is not old.brokers:
             self._nodes.set_brokers(cluster.brokers)
-        updated, self._updated = self._updated, trio.Event()
-        updated.set()
+        self._wake()
         for callback in self._on_update:
             callback(old, cluster)
+
+    def _refused(self, error: AuthenticationError) -> None:
+        self._refusal = error
+        self._wake()
+
+    def _wake(self) -> None:
+        updated, self._updated = self._updated, trio.Event()
+        updated.set()
 
     def _node_lost(self, _node_id: int) -> None:
         self.request_update()  # the connection may have ended because the broker has stopped

@@ -12,6 +12,7 @@ from pykbroker.client.connection import RESPONSE_BYTES_MAX, BrokerConnection
 from pykbroker.client.errors import Disconnected
 from pykbroker.client.pending_response import PendingResponse, R
 from pykbroker.client.reconnecting import ReconnectingConnection
+from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from wire.declare import Request
 
 
@@ -34,6 +35,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     idle_ms_max: float = 540_000
     """connections.max.idle.ms"""
     response_bytes_max: int = RESPONSE_BYTES_MAX
+    security: ClientSecurity = PLAINTEXT
 
 
 class ClusterNode:

@@ -20,7 +20,7 @@ import trio
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.cluster import ClusterBroker
 from pykbroker.client.connection import BrokerConnection, late_at
-from pykbroker.client.errors import Disconnected
+from pykbroker.client.errors import AuthenticationError, Disconnected
 from pykbroker.client.node import ClusterNode, NodeSettings
 from pykbroker.client.pending_response import PendingResponse, R
 from pykbroker.client.reconnecting import ReconnectingConnection
@@ -51,6 +51,7 @@ class Nodes:
         self._features_epoch = NO_FEATURES_EPOCH
         self._on_ready: list[Callable[[int], None]] = []
         self._on_lost: list[Callable[[int], None]] = []
+        self._on_refused: list[Callable[[AuthenticationError], None]] = []
 
     # ---- brokers
 
@@ -76,6 +77,10 @@ class Nodes:
     def call_when_lost(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with a node id whenever its connection has ended or could not be opened."""
         self._on_lost.append(callback)
+
+    def call_when_refused(self, callback: Callable[[AuthenticationError], None]) -> None:
+        """Call `callback` whenever a connection attempt fails because broker or client refuse the other."""
+        self._on_refused.append(callback)
 
     # ---- choice of a node
 
@@ -236,10 +241,12 @@ class Nodes:
             settings.response_bytes_max,
             Backoff(self._uniform, settings.setup_timeout_ms, settings.setup_timeout_ms_max),
             settings.request_timeout_ms / 1000,
+            security=settings.security,
         )
         node = ClusterNode(broker.node_id, link, settings)
         link.on_opened = partial(self._opened, node)
         link.on_lost = partial(self._call, self._on_lost, node.node_id)
+        link.on_refused = self._refused
         return node
 
     def _opened(self, node: ClusterNode) -> None:
@@ -251,6 +258,10 @@ class Nodes:
         node.used_at = trio.current_time()
         self._earlier.set()  # the connection may become idle before the next deadline
         self._call(self._on_ready, node.node_id)
+
+    def _refused(self, error: AuthenticationError) -> None:
+        for callback in self._on_refused:
+            callback(error)
 
     def _call(self, callbacks: list[Callable[[int], None]], node_id: int) -> None:
         for callback in callbacks:

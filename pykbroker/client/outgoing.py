@@ -28,6 +28,16 @@ unpack_correlation_id = Struct(">i").unpack_from
 expires_at_of = attrgetter("expires_at")
 
 
+class HeldRequests:
+    """The requests that wait while the client authenticates again (KIP-368)."""
+
+    __slots__ = ("out", "pending")
+
+    def __init__(self) -> None:
+        self.out: list[Buffer | FileSlice] = []
+        self.pending: deque[PendingResponse[Any]] = deque()
+
+
 class OutgoingConnection:
     """A connection to a broker, with any number of requests in flight. It matches `world.net.ConnectionMachine`."""
 
@@ -35,6 +45,7 @@ class OutgoingConnection:
         "_client_id",
         "_correlation_id",
         "_ending",
+        "_held",
         "_pending",
         "_pump",
         "_reader",
@@ -54,6 +65,7 @@ class OutgoingConnection:
         self._reader = ResponseReader(response_bytes_max)
         self._correlation_id = 0
         self._pending: deque[PendingResponse[Any]] = deque()
+        self._held: HeldRequests | None = None
         self._ending: Disconnected | None = None
         self.out: list[Buffer | FileSlice] = []
         self.room: memoryview | None = None
@@ -66,12 +78,18 @@ class OutgoingConnection:
     @property
     def pending_count(self) -> int:
         """Return the number of requests without a response, including requests that their caller has abandoned."""
-        return len(self._pending)
+        return len(self._pending) + (0 if self._held is None else len(self._held.pending))
 
     @property
     def expires_at(self) -> float:
         """Return the time of trio's clock at which a response will be late, or inf. Abandoned requests count."""
-        return min(map(expires_at_of, self._pending), default=inf)
+        earliest = min(map(expires_at_of, self._pending), default=inf)
+        return earliest if self._held is None else min(earliest, *map(expires_at_of, self._held.pending), inf)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the kernel has not taken all requests yet."""
+        return bool(self.out) or self._held is not None
 
     # ---- calls of the owner
 
@@ -79,9 +97,32 @@ class OutgoingConnection:
         """Append a request to `out` and return its pending response. Raise Disconnected if the connection has ended."""
         correlation_id = self._write(request, version)
         pending = PendingResponse(request, version, correlation_id, self.invalidate)
-        self._pending.append(pending)
+        (self._pending if self._held is None else self._held.pending).append(pending)
         self._pump.flush()
         return pending
+
+    def request_first(self, request: Request[R], version: int) -> PendingResponse[R]:
+        """Send a request before those that `hold` holds back."""
+        held, self._held = self._held, None
+        try:
+            return self.request(request, version)
+        finally:
+            if self._ending is None:
+                self._held = held
+
+    def hold(self) -> None:
+        """Hold back all further requests until `release`. Those that are sent keep their responses."""
+        self._held = HeldRequests()
+
+    def release(self) -> None:
+        """Send the requests that were held back."""
+        if (held := self._held) is not None:
+            self._held = None
+            self.out += held.out
+            self._pending += held.pending
+            self._pump.flush()
+            if not self.out:
+                self.on_sent()
 
     def send(self, request: Request[Any], version: int) -> None:
         """Send a request that the broker does not answer: Produce with acks=0. Raise Disconnected as `request` does."""
@@ -92,6 +133,10 @@ class OutgoingConnection:
         """Close the connection at once, and fail its pending requests with `error`. A second call does nothing."""
         self._end(error or Disconnected(f"the connection to {self.peer} was closed by this client"))
         self._pump.close()
+
+    def fail(self, error: Disconnected) -> None:
+        """End the connection because of an error that its pump has met. The pump closes it."""
+        self._end(error)
 
     def invalidate(self, reason: str) -> InvalidResponse:
         """Close the connection because of a response that does not decode, and return the error."""
@@ -149,7 +194,8 @@ class OutgoingConnection:
         if self._ending is not None:
             raise self._ending.with_traceback(None)
         correlation_id = self._correlation_id
-        self.out += encode_request_parts(request, version, correlation_id, self._client_id)
+        out = self.out if self._held is None else self._held.out
+        out += encode_request_parts(request, version, correlation_id, self._client_id)
         self._correlation_id = (correlation_id + 1) & CORRELATION_ID_MAX
         return correlation_id
 
@@ -168,5 +214,8 @@ class OutgoingConnection:
         self.ended = True
         if self._ending is None:
             self._ending = error
+            held, self._held = self._held, None
+            if held is not None:
+                self._pending += held.pending
             while self._pending:
                 self._pending.popleft().fail(error)

@@ -9,11 +9,16 @@ import trio
 
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.connection import RESPONSE_BYTES_MAX, BrokerConnection, open_connection
-from pykbroker.client.errors import Disconnected, Silent
+from pykbroker.client.errors import AuthenticationError, Disconnected, Silent
 from pykbroker.client.pending_response import R, do_nothing
+from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.world.net import Net
 from wire.declare import Request
+
+
+def forget(_error: AuthenticationError) -> None:
+    """Do nothing, in place of a callback."""
 
 
 class ReconnectingConnection:
@@ -24,7 +29,8 @@ class ReconnectingConnection:
     knows whether they may be sent again.
 
     `setup_timeout` gives the time limits for opening a connection, which also double at each failure. `answer_s_max` is
-    the time limit for the API versions. Both are unlimited by default. `receive_buffer_bytes` is as in `Net.connect`.
+    the time limit for the API versions and the log-in. Both are unlimited by default. `receive_buffer_bytes` is as in
+    `Net.connect`.
     """
 
     def __init__(
@@ -38,13 +44,14 @@ class ReconnectingConnection:
         setup_timeout: Backoff | None = None,
         answer_s_max: float = inf,
         receive_buffer_bytes: int = -1,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         self.address = Address(host, port)
         """The address of the next connection attempt."""
         self._net, self._client_id = net, client_id
         self._backoff, self._response_bytes_max = backoff, response_bytes_max
         self._setup_timeout, self._answer_s_max = setup_timeout, answer_s_max
-        self._receive_buffer_bytes = receive_buffer_bytes
+        self._receive_buffer_bytes, self._security = receive_buffer_bytes, security
         self._connection: BrokerConnection | None = None
         self._connecting = trio.Lock()
         self.next_attempt_at = 0.0
@@ -53,6 +60,8 @@ class ReconnectingConnection:
         """The time of trio's clock at which the newest connection attempt began."""
         self.on_opened: Callable[[], None] = do_nothing
         """A function that is called once a connection has negotiated API versions."""
+        self.on_refused: Callable[[AuthenticationError], None] = forget
+        """A function that is called when an attempt fails because broker or client refuse the other."""
         self.on_lost: Callable[[], None] = do_nothing
         """A function that is called when a connection ends or an attempt fails."""
 
@@ -114,7 +123,9 @@ class ReconnectingConnection:
             except BaseException:
                 connection.close()
                 raise
-        except BaseException:  # a cancelled attempt also counts as a failure
+        except BaseException as error:  # a cancelled attempt also counts as a failure
+            if isinstance(error, AuthenticationError):
+                self.on_refused(error)
             self._lost()
             raise
         self._backoff.succeeded()
@@ -128,7 +139,13 @@ class ReconnectingConnection:
         with trio.move_on_after(limit_s):
             try:
                 connection = await open_connection(
-                    self._net, host, port, self._client_id, self._response_bytes_max, self._receive_buffer_bytes
+                    self._net,
+                    host,
+                    port,
+                    self._client_id,
+                    self._response_bytes_max,
+                    self._receive_buffer_bytes,
+                    self._security,
                 )
             except UnicodeError:  # raised by the encoding of a host name, such as a..b
                 raise OSError(f"{host} is not a valid host name") from None
@@ -142,7 +159,8 @@ class ReconnectingConnection:
         try:
             await connection.negotiate(self._answer_s_max)
         except Silent as silent:
-            raise Silent(f"{self.address} sent no API versions within {self._answer_s_max:g} s") from silent
+            missing = "completed no log-in" if connection.versions else "sent no API versions"
+            raise Silent(f"{self.address} {missing} within {self._answer_s_max:g} s") from silent
 
     def _lost(self) -> None:
         self._connection = None

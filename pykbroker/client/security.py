@@ -1,48 +1,82 @@
-"""The settings for TLS, SASL and proxies, which this client refuses with a sentence."""
+"""The security of a client: connections in plain text or by TLS, with or without a log-in.
+
+1. One value goes from the settings to each connection. The default connects in plain text, without a log-in.
+2. What a broker's certificate, or its refusal of ours, means is a sentence that says what to do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable
 from typing import Any
 
-SECURITY: Mapping[str, Any] = {
-    "security_protocol": "PLAINTEXT",
-    "ssl_context": None,
-    "ssl_check_hostname": True,
-    "ssl_cafile": None,
-    "ssl_certfile": None,
-    "ssl_keyfile": None,
-    "ssl_crlfile": None,
-    "ssl_password": None,
-    "ssl_ciphers": None,
-    "sasl_mechanism": None,
-    "sasl_plain_username": None,
-    "sasl_plain_password": None,
-    "sasl_kerberos_name": None,
-    "sasl_kerberos_service_name": "kafka",
-    "sasl_kerberos_domain_name": None,
-    "sasl_oauth_token_provider": None,
-    "proxy_url": None,
-    "socks5_proxy": None,
-    "kafka_client": None,
-}
-"""The arguments for TLS, SASL, proxies and other networks, with the only value that is supported."""
-PREFIXES = ("ssl_", "sasl_", "security_")
+import msgspec
+
+from pykbroker.client.errors import AuthenticationError
+from pykbroker.core.address import Address
+from pykbroker.core.security.sasl.client import ClientMechanism
+from pykbroker.tls.outgoing import OutgoingTls
+
+HOST_MISMATCH = (62, 64)
+"""OpenSSL's errors of a certificate that is for another host, or for another address."""
+NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+"""OpenSSL's reasons for bytes that are not TLS."""
 
 
-class InvalidSetting(ValueError):
-    """The error of a setting that does not exist, has a value out of its range, or contradicts another setting."""
+def no_bits(bits: int) -> int:
+    """Raise AssertionError: a client without a log-in needs no random numbers."""
+    raise AssertionError(f"a client that logs in needs {bits} random bits")
 
 
-def without_security(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the other settings. Raise InvalidSetting for one of TLS, SASL or a proxy that is not at its default."""
-    found = {}
-    for name, value in given.items():
-        if name not in SECURITY and not name.startswith(PREFIXES):
-            found[name] = value
-        elif name not in SECURITY or value != SECURITY[name]:
-            raise InvalidSetting(
-                f"{name}={value!r} is not supported: this client connects without TLS, SASL or proxy. "
-                "Use the plaintext listener of the broker."
-            )
-    return found
+class ClientSecurity(msgspec.Struct, frozen=True):
+    """The security of a client's connections.
+
+    `random_bits` returns a number of so many bits that no one can predict, and is needed for a log-in.
+    """
+
+    tls: ssl.SSLContext | None = None
+    sasl: ClientMechanism | None = None
+    random_bits: Callable[[int], int] = no_bits
+
+    def tls_of(self, host: str, port: int) -> ClientTls | None:
+        """Return the TLS of a connection to this address, or None without TLS."""
+        return None if self.tls is None else ClientTls(self.tls, host, port)
+
+
+PLAINTEXT = ClientSecurity()
+
+
+class ClientTls(OutgoingTls):
+    """The TLS of a connection, which fails with an AuthenticationError."""
+
+    def __init__(self, context: ssl.SSLContext, host: str, port: int) -> None:
+        super().__init__(context, host)
+        self._address = Address(host, port)
+
+    def failed(self, connection: Any, error: ssl.SSLError) -> None:
+        """End the connection. With TLS 1.3 a broker may refuse the client's certificate only afterwards."""
+        connection.fail(self.refusal(error))
+
+    def refusal(self, error: ssl.SSLError) -> AuthenticationError:
+        """Return why broker and client do not accept each other, and what to do."""
+        return AuthenticationError(f"{self._address}: {problem(error, self._address.host)}")
+
+
+def problem(error: ssl.SSLError, host: str) -> str:
+    """Return what has failed in TLS with a broker, and what to do."""
+    reason = error.reason or str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in HOST_MISMATCH:
+            return f"the broker's certificate is not for {host}: connect to a name that the certificate has"
+        return (
+            f"the broker's certificate is refused ({error.verify_message}): trust the authority that has signed it,"
+            " by ssl_truststore_location or ssl_cafile"
+        )
+    if reason in NO_TLS:
+        return "the broker does not answer by TLS: connect to its listener with TLS, or without TLS to this one"
+    if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")):
+        return (
+            f"the broker refuses the certificate of this client, or misses it ({reason}): set"
+            " ssl_keystore_location or ssl_certfile to one that the broker trusts"
+        )
+    return f"TLS has failed ({reason})"

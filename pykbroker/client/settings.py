@@ -15,8 +15,9 @@ from msgspec import Meta
 
 from pykbroker.client.metadata import MetadataSettings
 from pykbroker.client.node import NodeSettings
-from pykbroker.client.security import InvalidSetting as InvalidSetting
-from pykbroker.client.security import without_security
+from pykbroker.client.security import PLAINTEXT
+from pykbroker.client.security_settings import InvalidSetting as InvalidSetting
+from pykbroker.client.security_settings import client_security, split_security
 from pykbroker.core.address import Address, parse_address
 
 DEFAULT_PORT = 9092
@@ -46,6 +47,8 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     socket_connection_setup_timeout_max_ms: Ms = 30_000
     receive_message_max_bytes: Bytes = 100_000_000
     allow_auto_create_topics: bool = True
+    security: Any = PLAINTEXT
+    """The `ClientSecurity` of the settings of TLS and SASL."""
 
     def addresses(self) -> list[Address]:
         """Return the bootstrap servers. The default port is 9092."""
@@ -67,8 +70,8 @@ def server_address(text: str) -> Address:
 
 def settings(cls: type[S], given: Mapping[str, Any]) -> S:
     """Return the settings of a client. Raise InvalidSetting, which names the setting and what is allowed."""
-    named = without_security({name.replace(".", "_"): value for name, value in given.items()})
-    known = {field.name for field in msgspec.structs.fields(cls)}
+    secured, named = split_security({name.replace(".", "_"): value for name, value in given.items()})
+    known = {field.name for field in msgspec.structs.fields(cls)} - {"security"}
     for name in named:
         if name not in known:
             near = get_close_matches(name, known, 1)
@@ -80,7 +83,7 @@ def settings(cls: type[S], given: Mapping[str, Any]) -> S:
     except msgspec.ValidationError as error:
         raise InvalidSetting(explained(cls, error, named)) from None
     found.addresses()
-    return found
+    return msgspec.structs.replace(found, security=client_security(secured)) if secured else found
 
 
 def check_function(name: str, value: object) -> None:
@@ -128,6 +131,7 @@ def node_settings(settings: ClientSettings, in_flight_max: int) -> NodeSettings:
         setup_timeout_ms_max=settings.socket_connection_setup_timeout_max_ms,
         idle_ms_max=inf if settings.connections_max_idle_ms < 0 else settings.connections_max_idle_ms,
         response_bytes_max=settings.receive_message_max_bytes,
+        security=settings.security,
     )
 
 

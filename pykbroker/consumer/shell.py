@@ -97,6 +97,7 @@ class ConsumerShell:
         self._is_advancing = self._is_due = self.is_closed = False
         self.nodes.call_when_ready(lambda _: self.advance())
         self.nodes.call_when_lost(lambda _: self.advance())
+        self.nodes.call_when_refused(self._failed)
 
     def _join_group(self, group_id: str) -> None:
         """Make the parts that only a consumer in a group has."""

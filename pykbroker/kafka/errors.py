@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from pykbroker.client.errors import AuthenticationError
 from pykbroker.core.consumer.errors import (
     CommitFailed,
     ConsumerClosed,
@@ -239,6 +240,8 @@ def as_kafka(error: BaseException) -> BaseException:
         return FencedEpochError(text)
     if isinstance(error, ApiError):
         return for_code(error.code)(text)
+    if isinstance(error, AuthenticationError):
+        return for_code(error.code or ErrorCode.SASL_AUTHENTICATION_FAILED)(text)
     if isinstance(error, RecordTooLarge):
         return BY_CODE[ErrorCode.MESSAGE_TOO_LARGE](text)
     if isinstance(error, ProducerClosed | IllegalCall | ConsumerClosed | SubscriptionConflict):

@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from pykbroker.client.security import SECURITY, without_security
+from pykbroker.client.security_settings import SECURITY
+from pykbroker.client.security_settings import UNSUPPORTED as UNSUPPORTED_SECURITY
 from pykbroker.client.settings import INT32_MAX, InvalidSetting
 from pykbroker.consumer.settings import ASSIGNORS
 from pykbroker.kafka.errors import KafkaConfigurationError
 from pykbroker.kafka.partitioner import DefaultPartitioner, StickyPartitioner
 
 UNSUPPORTED: Mapping[str, Any] = {
-    **SECURITY,
+    **UNSUPPORTED_SECURITY,
     "metric_reporters": [],
     "selector": selectors.DefaultSelector,
     "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
@@ -65,6 +66,7 @@ PRODUCER_DEFAULTS: Mapping[str, Any] = {
 """The arguments of KafkaProducer that have an effect, with kafka-python's defaults."""
 PRODUCER_CONFIG: Mapping[str, Any] = {
     **UNSUPPORTED,
+    **SECURITY,
     **WITHOUT_EFFECT,
     "bootstrap_timeout_ms": 30_000,
     **PRODUCER_DEFAULTS,
@@ -110,6 +112,7 @@ CONSUMER_DEFAULTS: Mapping[str, Any] = {
 """The arguments of KafkaConsumer that have an effect, with kafka-python's defaults."""
 CONSUMER_CONFIG: Mapping[str, Any] = {
     **UNSUPPORTED,
+    **SECURITY,
     **WITHOUT_EFFECT,
     "enable_incremental_fetch_sessions": True,
     "max_in_flight_requests_per_connection": 5,
@@ -152,11 +155,14 @@ def arguments(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, A
             near = get_close_matches(name, known, 1)
             hint = f": do you mean {near[0]!r}?" if near else ""
             raise KafkaConfigurationError(f"Unrecognized configs: {{{name!r}: {value!r}}}{hint}")
-        if name not in SECURITY and name in UNSUPPORTED and value != UNSUPPORTED[name]:
+        if name in UNSUPPORTED and value != UNSUPPORTED[name]:
             raise KafkaConfigurationError(f"{name}={value!r} is not supported: leave it out")
-    with configuration_errors():
-        without_security({name: value for name, value in given.items() if name in SECURITY})
     return {**known, **given}
+
+
+def security_of(configs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments for TLS and SASL that are not at their defaults."""
+    return {name: configs[name] for name in SECURITY if configs[name] != SECURITY[name]}
 
 
 def check_version(version: Any, *, may_be_auto: bool) -> None:
@@ -178,7 +184,7 @@ def producer_settings_of(configs: Mapping[str, Any], given: Mapping[str, Any]) -
 
     As in kafka-python, an argument that contradicts idempotence disables it unless idempotence was asked for.
     """
-    settings = {name: configs[name] for name in PRODUCER_DEFAULTS}
+    settings = {name: configs[name] for name in PRODUCER_DEFAULTS} | security_of(configs)
     for name in ("client_id", "compression_type", "transactional_id"):
         if settings[name] is None:
             del settings[name]
@@ -214,7 +220,7 @@ def consumer_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
 
 def consumer_settings_of(configs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of our consumer. Raise KafkaConfigurationError for an assignor that is not one of Kafka's."""
-    settings = {name: configs[name] for name in CONSUMER_DEFAULTS}
+    settings = {name: configs[name] for name in CONSUMER_DEFAULTS} | security_of(configs)
     for name in FOR_FACE:
         del settings[name]
     settings["auto_offset_reset"] = _RESETS.get(settings["auto_offset_reset"], NO_OFFSET_RESET)

@@ -20,6 +20,11 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def random_bits(bits: int) -> int:
+    """Return a number of so many bits that no one can predict."""
+    return random.SystemRandom().getrandbits(bits)
+
+
 def system_client_world() -> ClientWorld:
     """Return a client's seams to this machine."""
     return ClientWorld(SystemNet(), wall_ms, time.perf_counter_ns, random.SystemRandom())

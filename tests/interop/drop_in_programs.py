@@ -331,7 +331,7 @@ OF_CONSUMER = (
         },
     ),
     Difference(
-        "TLS, SASL and reporters are not supported, and the error says so.",
+        "Reporters, and protocols that do not exist, are not supported, and the error says so.",
         {
             "KafkaConsumer(security_protocol='unknown')": ("KafkaConsumer", "KafkaConfigurationError"),
             "KafkaConsumer(metric_reporters=[dict])": ("AttributeError", "KafkaConfigurationError"),

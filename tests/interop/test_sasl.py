@@ -15,8 +15,13 @@ from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import SaslAuthenticationFailedError
 
+import pykbroker.kafka
 from pykbroker.cli.kafka_tools.__main__ import main
+from pykbroker.client.errors import AuthenticationError
+from pykbroker.consumer import AsyncConsumer
+from pykbroker.producer import AsyncProducer
 from tests.interop.group_scenarios import SOON
 from tests.interop.raw_client import RawClient
 from tests.interop.scenarios import eventually
@@ -109,6 +114,19 @@ def of_python(address: str, mechanism: str, user: str, password: str) -> dict[st
     }
 
 
+def of_java(address: str, mechanism: str, user: str, password: str) -> dict[str, Any]:
+    """Return the settings of a client of ours, with the names of Java's clients."""
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    quoted = password.replace('"', r"\"")
+    jaas = f'org.apache.kafka.common.security.{module} required username="{user}" password="{quoted}";'
+    return {
+        "bootstrap.servers": address,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": jaas,
+    }
+
+
 def upsert(mechanism: ScramMechanism, user: str, password: str) -> UserScramCredentialUpsertion:
     return UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
 
@@ -134,7 +152,7 @@ def test_a_change_of_a_credential_holds_for_the_next_log_in(clients: str) -> Non
 
 
 @pytest.mark.parametrize(("mechanism", "user", "password"), USERS)
-def test_clients_of_three_libraries_write_and_read(clients: str, mechanism: str, user: str, password: str) -> None:
+def test_clients_of_all_libraries_write_and_read(clients: str, mechanism: str, user: str, password: str) -> None:
     topic = f"written-{mechanism}-{user}"
     python: Any = of_python(clients, mechanism, user, password)
     confluent = of_librdkafka(clients, mechanism, user, password)
@@ -148,19 +166,29 @@ def test_clients_of_three_libraries_write_and_read(clients: str, mechanism: str,
     async def third() -> list[bytes]:
         async with AIOKafkaProducer(**python) as sender:
             await sender.send_and_wait(topic, b"aiokafka")
+        own = pykbroker.kafka.KafkaProducer(**python)
+        own.send(topic, b"pykbroker").get(10)
+        own.close()
         async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **python) as reader:
-            return [(await asyncio.wait_for(reader.getone(), 10)).value for _ in range(3)]
+            return [(await asyncio.wait_for(reader.getone(), 10)).value for _ in range(4)]
 
-    written = [b"kafka-python", b"confluent-kafka", b"aiokafka"]
+    written = [b"kafka-python", b"confluent-kafka", b"aiokafka", b"pykbroker"]
     assert asyncio.run(third()) == written
     reader: Any = KafkaConsumer(
         topic, group_id=f"{topic}-p", auto_offset_reset="earliest", consumer_timeout_ms=10_000, **python
     )
     assert [next(reader).value for _ in written] == written
     reader.close()
+    java = of_java(clients, mechanism, user, password)
+
+    async def own_reader() -> list[bytes | None]:
+        async with AsyncConsumer(topic, group_id=f"{topic}-o", auto_offset_reset="earliest", **java) as found:
+            return [(await asyncio.wait_for(found.getone(), 10)).value for _ in written]
+
+    assert asyncio.run(own_reader()) == written
     group = Consumer({**confluent, "group.id": f"{topic}-c", "auto.offset.reset": "earliest"})
     group.subscribe([topic])
-    found = [message.value() for message in group.consume(3, timeout=15)]
+    found = [message.value() for message in group.consume(4, timeout=15)]
     group.close()
     assert found == written
 
@@ -196,6 +224,22 @@ def test_clients_with_a_wrong_password_are_told_so(secured: BrokerProcess, clien
             await producer.stop()
 
     asyncio.run(start())
+    text = "Authentication failed: Invalid username or password"
+    own = of_java(clients, "PLAIN", "alice", "wrong-canary")
+
+    async def start_ours() -> None:
+        async with AsyncProducer(**own) as sender:
+            with pytest.raises(AuthenticationError, match=text):
+                await sender.send_and_wait("refused", b"x")
+        async with AsyncConsumer("refused", **own) as reader:
+            with pytest.raises(AuthenticationError, match=text):
+                await reader.getone()
+
+    asyncio.run(start_ours())
+    drop_in: Any = pykbroker.kafka.KafkaProducer(**of_python(clients, "PLAIN", "alice", "wrong-canary"))
+    with pytest.raises(SaslAuthenticationFailedError, match=text):
+        drop_in.send("refused", b"x").get(10)
+    drop_in.close()
     assert "its log-in by PLAIN failed: Authentication failed: Invalid username" in secured.stderr.read_text()
 
 
@@ -216,6 +260,15 @@ def test_clients_of_a_listener_with_short_sessions_authenticate_again(secured: B
     eventually(has_authenticated_again)
     assert set(failures) == {None}
     assert counted(secured, "failed_reauthentication") == 0
+    own = pykbroker.kafka.KafkaProducer(**of_python(short, *USERS[0]))
+    before = counted(secured, "successful_reauthentication")
+
+    def has_renewed_its_session() -> bool:
+        own.send("short", b"x").get(10)
+        return counted(secured, "successful_reauthentication") > before
+
+    eventually(has_renewed_its_session)
+    own.close()
     with RawClient(short) as raw:
         raw.call(SaslHandshakeResponse, SaslHandshakeRequest(mechanism="PLAIN"), 1)
         token = SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-canary")

@@ -16,6 +16,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 
+from pykbroker.client.errors import AuthenticationError
+from pykbroker.consumer import AsyncConsumer
+from pykbroker.producer import AsyncProducer
 from tools.broker_process import BrokerProcess
 
 CURVE = trustme.KeyType.ECDSA
@@ -60,6 +63,17 @@ class SecuredBroker:
             context.load_cert_chain(self.client_store)
         return {"bootstrap_servers": self.address(listener), "security_protocol": "SSL", "ssl_context": context}
 
+    def java(self, listener: str, *, shows: bool = True) -> dict[str, Any]:
+        """Return the settings of our clients, with the names of Java's."""
+        configs = {
+            "bootstrap.servers": self.address(listener),
+            "security.protocol": "SSL",
+            "ssl.truststore.location": self.trusted,
+            "ssl.truststore.type": "PEM",
+        }
+        keys = {"ssl.keystore.location": self.client_store, "ssl.keystore.type": "PEM"}
+        return configs | (keys if listener == MUTUAL and shows else {})
+
     def confluent(self, listener: str) -> dict[str, Any]:
         """Return the configs of confluent-kafka."""
         configs = {
@@ -88,6 +102,15 @@ def with_kafka_python(broker: SecuredBroker, listener: str) -> list[bytes]:
     return found
 
 
+async def with_pykbroker(broker: SecuredBroker, listener: str) -> list[bytes | None]:
+    topic = f"pykbroker-{listener}"
+    async with AsyncProducer(**broker.java(listener)) as producer:
+        for sent in [await producer.send(topic, value) for value in VALUES]:
+            await sent
+    async with AsyncConsumer(topic, auto_offset_reset="earliest", **broker.java(listener)) as consumer:
+        return [(await consumer.getone()).value for _ in VALUES]
+
+
 def with_confluent(broker: SecuredBroker, listener: str) -> list[bytes | None]:
     producer = Producer(broker.confluent(listener))
     for value in VALUES:
@@ -105,6 +128,12 @@ def with_confluent(broker: SecuredBroker, listener: str) -> list[bytes | None]:
     return found
 
 
+async def send(topic: str, settings: dict[str, Any]) -> None:
+    """Send a record by a producer of ours."""
+    async with AsyncProducer(**settings) as producer:
+        await producer.send_and_wait(topic, b"x")
+
+
 async def with_aiokafka(broker: SecuredBroker, listener: str) -> list[bytes]:
     async with AIOKafkaProducer(**broker.python(listener)) as producer:
         for sent in [await producer.send("aiokafka", value) for value in VALUES]:
@@ -113,11 +142,34 @@ async def with_aiokafka(broker: SecuredBroker, listener: str) -> list[bytes]:
         return [(await consumer.getone()).value for _ in VALUES]
 
 
+def our_clients_say_why_tls_fails(secured: SecuredBroker) -> None:
+    """Connect producers of ours that broker or client refuse."""
+    java, stranger = secured.java(SECURED), trustme.CA(key_type=CURVE)
+    named = java | {"bootstrap.servers": java["bootstrap.servers"].replace("127.0.0.1", "localhost")}
+    unknown = java | {"ssl.truststore.certificates": stranger.cert_pem.bytes().decode()}
+    del unknown["ssl.truststore.location"]
+    for settings, text in (
+        (named, "the broker's certificate is not for localhost: connect to a name that the certificate has"),
+        (unknown, r"the broker's certificate is refused \(self-signed certificate in certificate chain\): trust"),
+        (secured.java(MUTUAL, shows=False), "the broker refuses the certificate of this client, or misses it"),
+    ):
+        with pytest.raises(AuthenticationError, match=text):
+            asyncio.run(send("refused", settings))
+    checked = {"ssl.endpoint.identification.algorithm": "", "client.id": "unchecked"}
+    asyncio.run(send("unchecked", named | checked))
+    plain = java | {"bootstrap.servers": secured.address("PLAINTEXT"), "max.block.ms": 1000}
+    with pytest.raises(TimeoutError, match="no broker of bootstrap_servers"):
+        asyncio.run(send("refused", plain))
+
+
 def test_clients_produce_and_consume_with_and_without_certificates(secured: SecuredBroker) -> None:
     assert with_kafka_python(secured, MUTUAL) == VALUES
     assert with_confluent(secured, SECURED) == VALUES
     assert with_confluent(secured, MUTUAL) == VALUES
     assert asyncio.run(with_aiokafka(secured, MUTUAL)) == VALUES
+    for listener in (SECURED, MUTUAL):
+        assert asyncio.run(with_pykbroker(secured, listener)) == VALUES
+    our_clients_say_why_tls_fails(secured)
 
     # a store that cannot be read is refused, as in Kafka
     admin = AdminClient(secured.confluent(MUTUAL))

@@ -16,6 +16,7 @@ from pykbroker.client.errors import Disconnected, InvalidResponse, UnsupportedVe
 from pykbroker.client.node import NodeSettings
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.outgoing import OutgoingConnection
+from pykbroker.client.security import PLAINTEXT
 from pykbroker.core.limits import REQUEST_BYTES_MAX
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.system_net import SystemNet
@@ -303,4 +304,4 @@ async def test_connecting_to_an_address_without_a_listener_raises_oserror(networ
 
 
 def test_a_response_may_be_as_large_as_the_largest_request() -> None:
-    assert connect.__defaults__ == (REQUEST_BYTES_MAX,)
+    assert connect.__defaults__ == (REQUEST_BYTES_MAX, PLAINTEXT)

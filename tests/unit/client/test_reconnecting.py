@@ -14,7 +14,7 @@ from pykbroker.client.backoff import Backoff
 from pykbroker.client.errors import Disconnected, Silent
 from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.client.reconnecting import ReconnectingConnection
-from pykbroker.world.net import Peer, Pump
+from pykbroker.world.net import Peer, Pump, Tls
 from tests.unit.client.fake_broker import PEER, FakeBroker
 from tests.unit.replica.brokers import pause
 from wire.api import ApiKey
@@ -52,6 +52,7 @@ class Net:
         port: int,
         open_connection: Callable[[Peer, Pump], OutgoingConnection],
         receive_buffer_bytes: int = -1,
+        tls: Tls | None = None,
     ) -> OutgoingConnection:
         assert (host, port) == ("broker", 9092)
         self.attempts.append(trio.current_time())

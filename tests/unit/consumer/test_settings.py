@@ -19,7 +19,7 @@ from pykbroker.core.topic_partition import TopicPartition
         ({"group_idd": "g"}, "group_idd"),
         ({"value_deserializer": 5}, "value_deserializer=5 is not allowed: pass a function"),
         ({"interceptors": ["a.Class"]}, "interceptors: 'a.Class' is no interceptor: pass an object"),
-        ({"security.protocol": "SSL"}, "security_protocol='SSL' is not supported: this client connects without TLS"),
+        ({"security.protocol": "TLS"}, "security_protocol='TLS' is not allowed: use PLAINTEXT, SSL, SASL_PLAINTEXT"),
         ({"group_id": ""}, "group_id"),
         ({"max_poll_records": 0}, "max_poll_records"),
         ({"auto_offset_reset": "smallest"}, "auto.offset.reset"),

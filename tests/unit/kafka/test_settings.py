@@ -10,7 +10,7 @@ import kafka.errors
 import pytest
 
 import pykbroker.kafka
-from pykbroker.client.security import SECURITY
+from pykbroker.client.security_settings import SECURITY
 from pykbroker.kafka import KafkaConsumer, KafkaProducer
 from pykbroker.kafka.coordinator.assignors.range import RangePartitionAssignor
 from pykbroker.kafka.errors import KafkaConfigurationError

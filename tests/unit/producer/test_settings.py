@@ -118,8 +118,8 @@ def test_the_smallest_delivery_timeout_is_allowed() -> None:
         ({"compression_type": "zstd", "compression_level": 99}, "compression_level=99 is not allowed: zstd has"),
         ({"compression_type": "lz4", "compression_level": 18}, "lz4 has the levels 1 to 17"),
         ({"compression_type": "gzip", "compression_level": 0}, "gzip has the levels 1 to 9"),
-        ({"sasl_mechanism": "PLAIN"}, "sasl_mechanism='PLAIN' is not supported: this client connects without TLS"),
-        ({"ssl.truststore.location": "a"}, "ssl_truststore_location='a' is not supported"),
+        ({"sasl_mechanism": "PLAIN"}, "sasl_mechanism has no effect with security_protocol='PLAINTEXT'"),
+        ({"ssl.truststore.location": "a"}, "ssl_truststore_location has no effect with security_protocol='PLAINTEXT'"),
         ({"proxy_url": "socks5://a"}, "proxy_url='socks5://a' is not supported"),
     ],
 )
