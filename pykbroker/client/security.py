@@ -62,9 +62,14 @@ class ClientTls(OutgoingTls):
         return AuthenticationError(f"{self._address}: {problem(error, self._address.host)}")
 
 
+def reason_of(error: ssl.SSLError) -> str:
+    """Return OpenSSL's name of an error, which errors of Python's own lack."""
+    return getattr(error, "reason", None) or str(error)
+
+
 def problem(error: ssl.SSLError, host: str) -> str:
     """Return what has failed in TLS with a broker, and what to do."""
-    reason = error.reason or str(error)
+    reason = reason_of(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in HOST_MISMATCH:
             return f"the broker's certificate is not for {host}: connect to a name that the certificate has"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.client.security import PLAINTEXT, ClientSecurity
+from pykbroker.client.security import PLAINTEXT, ClientSecurity, reason_of
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.secret import Secret
@@ -185,7 +185,7 @@ class _Reading:
         try:
             use(value)
         except ssl.SSLError as error:
-            raise InvalidSetting(f"{name}={value!r} does not work: {error.reason or error}") from None
+            raise InvalidSetting(f"{name}={value!r} does not work: {reason_of(error)}") from None
         except OSError as error:
             raise InvalidSetting(f"{name}={value!r} cannot be read: {error.strerror}") from None
         return True

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from pykbroker.client.security_settings import SECURITY
+from pykbroker.client.security_settings import PREFIXES, SECURITY
 from pykbroker.client.security_settings import UNSUPPORTED as UNSUPPORTED_SECURITY
 from pykbroker.client.settings import INT32_MAX, InvalidSetting
 from pykbroker.consumer.settings import ASSIGNORS
+from pykbroker.core.security.secret import HIDDEN
 from pykbroker.kafka.errors import KafkaConfigurationError
 from pykbroker.kafka.partitioner import DefaultPartitioner, StickyPartitioner
 
@@ -154,7 +155,8 @@ def arguments(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, A
         if name not in known:
             near = get_close_matches(name, known, 1)
             hint = f": do you mean {near[0]!r}?" if near else ""
-            raise KafkaConfigurationError(f"Unrecognized configs: {{{name!r}: {value!r}}}{hint}")
+            shown = HIDDEN if name.startswith(PREFIXES) else value  # it may be a password
+            raise KafkaConfigurationError(f"Unrecognized configs: {{{name!r}: {shown!r}}}{hint}")
         if name in UNSUPPORTED and value != UNSUPPORTED[name]:
             raise KafkaConfigurationError(f"{name}={value!r} is not supported: leave it out")
     return {**known, **given}

@@ -176,3 +176,9 @@ def test_idempotence_follows_kafka_pythons_rule(given: dict[str, Any], idempoten
 def test_arguments_that_contradict_each_other_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(KafkaConfigurationError):
         KafkaProducer(**given)
+
+
+def test_the_value_of_a_misspelt_password_is_hidden() -> None:
+    with pytest.raises(KafkaConfigurationError, match=r"'sasl_plain_pasword': '\[hidden\]'}: do you mean") as refused:
+        KafkaProducer(sasl_plain_pasword="canary")
+    assert "canary" not in str(refused.value)
