@@ -84,17 +84,20 @@ class ScramClient:
 
     def __init__(self, of: ScramHash, user: str, password: Secret) -> None:
         self.name, self._of, self._user, self._password = of.mechanism, of, user, password
-        self._salted: tuple[bytes, int, bytes] | None = None
+        self._made = b""
+        self._made_of: tuple[bytes, int] | None = None
+        """The salt and the iterations of the salted password that is kept."""
 
     def begin(self, nonce: str) -> ScramClientExchange:
         return ScramClientExchange(self._of, self._user, nonce, self)
 
     def salted_password(self, salt: bytes, iterations: int) -> bytes:
         """Return the password, salted and hashed."""
-        if self._salted is None or self._salted[:2] != (salt, iterations):
+        if self._made_of != (salt, iterations):
             password = self._password.reveal().encode()
-            self._salted = salt, iterations, hashlib.pbkdf2_hmac(self._of.hash, password, salt, iterations)
-        return self._salted[2]
+            self._made = hashlib.pbkdf2_hmac(self._of.hash, password, salt, iterations)
+            self._made_of = salt, iterations
+        return self._made
 
 
 class ScramClientExchange:
@@ -126,7 +129,7 @@ class ScramClientExchange:
         message = SERVER_FIRST.fullmatch(text)
         if message is None:
             raise UntrustedBroker("the broker's first message is no first message of SCRAM")
-        if not message["nonce"].startswith(self._nonce) or message["nonce"] == self._nonce:
+        if not message["nonce"].startswith(self._nonce) or len(message["nonce"]) <= len(self._nonce):
             raise UntrustedBroker("the nonce of the broker's first message does not continue that of this client")
         iterations = int(message["iterations"])
         if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
