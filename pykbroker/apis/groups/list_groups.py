@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.rights import LIST_GROUPS_GROUP, allowed
+from pykbroker.core.security.rights import LIST_GROUPS_GROUP, allowed_in_steps
+from pykbroker.core.steps import Steps
 from pykbroker.machines.call import Call, when_settled
-from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
@@ -23,8 +24,9 @@ class ListGroups(ApiHandler, frozen=True):
 
     def __call__(self, context: RequestContext, request: ListGroupsRequest) -> Answer:
         calls = list(self.groups.ask_all(ClientRequest(request, context.version)))
-        return now_or_later(when_settled(calls, lambda: self._answer(context, calls)))
+        return now_or_later(when_settled(calls, lambda: Later(self._answer(context, calls), holds_connection=True)))
 
-    def _answer(self, context: RequestContext, calls: list[Call]) -> ListGroupsResponse:
+    def _answer(self, context: RequestContext, calls: list[Call]) -> Steps[ListGroupsResponse]:
         groups = {group.group_id: group for call in calls for group in call.result().groups}
-        return ListGroupsResponse(groups=[groups[name] for name in allowed(context, LIST_GROUPS_GROUP, groups)])
+        shown = yield from allowed_in_steps(context, LIST_GROUPS_GROUP, groups)
+        return ListGroupsResponse(groups=[groups[name] for name in shown])

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from functools import partial
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.rights import OFFSET_FOR_LEADER_EPOCH_TOPIC, allowed
+from pykbroker.core.security.rights import OFFSET_FOR_LEADER_EPOCH_TOPIC, allowed_in_steps
 from pykbroker.core.steps import Steps, each
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
@@ -34,7 +34,8 @@ class OffsetForLeaderEpoch(ApiHandler, frozen=True):
 
     def _steps(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Steps[Answer]:
         response = OffsetForLeaderEpochResponse()
-        shown = allowed(context, OFFSET_FOR_LEADER_EPOCH_TOPIC, {topic.topic: None for topic in request.topics})
+        names = {topic.topic: None for topic in request.topics}
+        shown = yield from allowed_in_steps(context, OFFSET_FOR_LEADER_EPOCH_TOPIC, names)
         for topic in request.topics:
             ends = yield from each(partial(self._end_offset, topic.topic, shown), topic.partitions)
             response.topics.append(OffsetForLeaderTopicResult(topic.topic, ends))

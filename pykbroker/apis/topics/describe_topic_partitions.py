@@ -16,7 +16,7 @@ from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.rights import (
     DESCRIBE_TOPIC_PARTITIONS_ALL_TOPICS,
     DESCRIBE_TOPIC_PARTITIONS_TOPIC,
-    allowed,
+    allowed_in_steps,
 )
 from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas
@@ -56,7 +56,7 @@ class DescribeTopicPartitions(ApiHandler, frozen=True):
                 raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor is not among the requested topics.")
             asked = [name for name in asked if name >= cursor.topic_name]
         right = DESCRIBE_TOPIC_PARTITIONS_TOPIC if request.topics else DESCRIBE_TOPIC_PARTITIONS_ALL_TOPICS
-        shown = allowed(context, right, dict.fromkeys(asked))
+        shown = yield from allowed_in_steps(context, right, dict.fromkeys(asked))
         response = DescribeTopicPartitionsResponse()
         left = max(1, min(request.response_partition_limit, self.partitions_max))
         brokers = self.endpoints.reachable(context.session)

@@ -27,7 +27,7 @@ from pykbroker.core.security.rights import (
     METADATA_CLUSTER_OPERATIONS,
     METADATA_CREATION,
     METADATA_TOPIC,
-    allowed,
+    allowed_in_steps,
     may,
 )
 from pykbroker.core.steps import Steps
@@ -78,30 +78,30 @@ class Metadata(ApiHandler, frozen=True):
             request.topics = [MetadataRequestTopic(topic_id, None) for topic_id in ids]  # names beside ids are ignored
             return self._answer(context, request)
         if request.topics and self._creates(request):
-            absent = self._creatable(context, request.topics)
+            known = self.image().topics.by_name
+            absent = {topic.name: None for topic in request.topics if topic.name and topic.name not in known}
             if absent:
-                return Later(self._create(context, request, absent), holds_connection=True, awaits_node=True)
+                return now_or_later(self._create_or_answer(context, request, absent))
         return self._answer(context, request)
 
     def _creates(self, request: MetadataRequest) -> bool:
         """Whether requested topics that do not exist are to be created."""
         return self.auto_create and request.allow_auto_topic_creation
 
-    def _creatable(self, context: RequestContext, topics: list[MetadataRequestTopic]) -> list[str]:
-        """Return the requested topics that can be auto-created, at most `PARTITIONS_MAX` + 1 of them.
+    def _create_or_answer(
+        self, context: RequestContext, request: MetadataRequest, absent: dict[str, None]
+    ) -> Steps[Answer]:
+        """Answer after the creation of those absent topics that can be auto-created, at most `PARTITIONS_MAX` + 1.
 
         The controller refuses a request for `PARTITIONS_MAX` + 1 topics as a whole.
         """
-        known = self.image().topics.by_name
-        absent = {
-            topic.name: None
-            for topic in topics
-            if topic.name and topic.name not in known and may(context, METADATA_TOPIC, topic.name)
-        }
-        creatable = (
-            name for name in allowed(context, METADATA_CREATION, absent) if legal(name) and not is_internal(name)
-        )
-        return list(islice(creatable, PARTITIONS_MAX + 1))
+        shown = yield from allowed_in_steps(context, METADATA_TOPIC, absent)
+        creatable = yield from allowed_in_steps(context, METADATA_CREATION, shown)
+        legal_ones = (name for name in creatable if legal(name) and not is_internal(name))
+        names = list(islice(legal_ones, PARTITIONS_MAX + 1))
+        if names:
+            return Later(self._create(context, request, names), holds_connection=True, awaits_node=True)
+        return self._answer(context, request)
 
     async def _create(self, context: RequestContext, request: MetadataRequest, names: list[str]) -> Answer:
         """Create the topics, then answer.
@@ -155,6 +155,9 @@ class Metadata(ApiHandler, frozen=True):
             response.cluster_authorized_operations = cluster_operations(context.session, self.key) if shown else 0
         brokers = self.endpoints.reachable(context.session)
         for found in self._topics(context, request, image.topics):
+            if found is None:
+                yield
+                continue
             if isinstance(found, MetadataResponseTopic):
                 topic = found
             else:
@@ -182,11 +185,14 @@ class Metadata(ApiHandler, frozen=True):
 
     def _topics(
         self, context: RequestContext, request: MetadataRequest, topics: TopicsImage
-    ) -> Iterator[TopicImage | MetadataResponseTopic]:
-        """Yield each requested topic, or the error result of a topic that cannot be described."""
+    ) -> Iterator[TopicImage | MetadataResponseTopic | None]:
+        """Yield each requested topic, or the error result of a topic that cannot be described.
+
+        If all topics are requested, None stands for one that the client may not describe.
+        """
         if request.topics is None or (context.version == 0 and not request.topics):
-            for name in allowed(context, METADATA_ALL_TOPICS, topics.by_name.keys()):
-                yield topics.by_name[name]
+            for topic in topics.by_name.values():
+                yield topic if may(context, METADATA_ALL_TOPICS, topic.name) else None
             return
         creates = self._creates(request)
         for asked in {(topic.name, topic.topic_id): topic for topic in request.topics}.values():  # each topic once

@@ -12,18 +12,27 @@ import trio
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
 from pykbroker.apis.groups.describe_groups import DescribeGroups
+from pykbroker.apis.groups.list_groups import ListGroups
 from pykbroker.apis.groups.offset_delete import OffsetDelete
 from pykbroker.apis.records.delete_records import DeleteRecords
 from pykbroker.apis.records.describe_producers import DescribeProducers
+from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.topics.delete_topics import DeleteTopics
+from pykbroker.apis.topics.describe_topic_partitions import DescribeTopicPartitions
 from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
+from pykbroker.apis.topics.metadata import Metadata
 from pykbroker.apis.transactions.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
+from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Producers
 from pykbroker.core.metadata.delete_topics import delete_topics
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.operation import Operation
 from pykbroker.machines.call import Call, refused
+from pykbroker.server.answers import Answers
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.world import portions
-from tests.unit.apis.calling import context
+from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -31,22 +40,26 @@ from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRe
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderTopic
 from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 MANY = 20_000
@@ -107,6 +120,35 @@ def test_refused_offsets_are_merged_one_topic_per_step() -> None:
     count, response = counted(steps)
     assert count >= 2 * MANY
     assert [topic.name for topic in response.topics] == NAMES
+
+
+NOTHING: Any = None
+DENIED = Denies(Operation.DESCRIBE, Operation.CLUSTER_ACTION)
+ENDPOINTS = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
+OF_MANY: Any = SimpleNamespace(
+    topics=SimpleNamespace(by_name={name: SimpleNamespace(name=name) for name in NAMES}),
+    cluster=MetadataImage().cluster,
+)
+LISTED = Call()
+LISTED.settle(ListGroupsResponse(groups=[ListedGroup(name) for name in NAMES]))
+OF_GROUPS: Any = SimpleNamespace(ask_all=lambda request: [LISTED])
+METADATA = Metadata(1, "c", lambda: OF_MANY, NOTHING, ENDPOINTS, True, NOTHING, Answers())
+
+
+@pytest.mark.parametrize(
+    ("handler", "request_", "times"),
+    [
+        (METADATA, MetadataRequest(None), 1),
+        (METADATA, MetadataRequest([MetadataRequestTopic(name=f"absent-{name}") for name in NAMES]), 2),
+        (DescribeTopicPartitions(lambda: OF_MANY, 9, 1, NOTHING, ENDPOINTS), DescribeTopicPartitionsRequest([]), 1),
+        (OffsetForLeaderEpoch(NOTHING), OffsetForLeaderEpochRequest(topics=[*map(OffsetForLeaderTopic, NAMES)]), 1),
+        (ListGroups(OF_GROUPS), ListGroupsRequest(), 1),
+    ],
+    ids=["Metadata", "Metadata of absent topics", "DescribeTopicPartitions", "OffsetForLeaderEpoch", "ListGroups"],
+)
+def test_each_name_is_authorized_in_its_own_step(handler: Any, request_: Any, times: int) -> None:
+    count, _ = counted(handler(context(4, DENIED), request_))
+    assert count >= times * MANY
 
 
 UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCode.GROUP_ID_NOT_FOUND)))

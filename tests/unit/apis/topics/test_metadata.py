@@ -283,7 +283,7 @@ async def test_rights_that_end_while_a_topic_is_created_end_in_the_cache_too() -
     automatic: Any = Automatic()
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
     api = Metadata(1, "c", MetadataImage, automatic, endpoints, True, nothing, Answers())
-    created = await work_of(api(context(12, authorizer), asking("t", create=True)))
+    created = await work_of(gone_through(api(context(12, authorizer), asking("t", create=True))))
     for answer in (gone_through(created), gone_through(api(context(12, authorizer), asking("t", create=True)))):
         (topic,) = decoder(MetadataResponse, 12)(answer.parts[0], 0, len(answer.parts[0])).topics
         assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
