@@ -144,13 +144,11 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def authorizer_of(self, listener: str) -> Authorizer | None:
         """Return the authorizer of the clients of a listener, or None if they may do everything.
 
-        Without ACLs, only brokers may act for the cluster if they have a listener to themselves.
+        Without ACLs, only clients of the listener of other brokers may act for the cluster.
         """
         if self.acl_authorizer is not None:
             return self.acl_authorizer
-        settings = self.settings
-        is_of_clients = settings.has_broker_listener and listener != settings.inter_broker_listener
-        return DenyClusterAction() if is_of_clients else None
+        return None if listener == self.settings.inter_broker_listener else DenyClusterAction()
 
     def connections_max(self) -> int:
         """Return how many connections the file descriptors allow that the open logs leave free."""

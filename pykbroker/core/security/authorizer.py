@@ -13,10 +13,9 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class DenyClusterAction:
-    """The authorizer of clients of a broker without ACLs whose fellow brokers have a listener to themselves.
+    """The authorizer of a broker without ACLs, on every listener but that of its fellow brokers.
 
-    Nobody is authenticated, so the listener alone distinguishes a broker from a client. On the listeners of clients,
-    every operation but CLUSTER_ACTION is allowed.
+    The listener alone distinguishes a broker from a client. Every operation but CLUSTER_ACTION is allowed.
     """
 
     def allows(

@@ -62,6 +62,11 @@ async def test_a_listener_is_added_with_its_limits_and_removed_with_its_connecti
         idle, fetching = await connected(local_broker, port), await connected(local_broker, port)
         (broker,) = (await idle.call(MetadataRequest(topics=[]), 12)).brokers
         assert (broker.host, broker.port) == (HOST, port)
+        as_broker = fetch_request("a", 0)
+        as_broker.replica_id = 7
+        for asking, is_refused in ((client, False), (idle, True)):  # brokers come by the listener of the start
+            code = (await asking.call(as_broker, 12)).responses[0].partitions[0].error_code
+            assert (code == ErrorCode.TOPIC_AUTHORIZATION_FAILED) is is_refused
         await fetching.send(fetch_request("a", 0, max_wait_ms=60_000), 12)
         waiting = await local_broker.connect_to(Address(HOST, port))
         await waiting.send(MetadataRequest(topics=[]), 12)
