@@ -247,6 +247,8 @@ class Connection:
                 return
             large.grow()
             self._weigh()
+            if self.ended:  # a client that has not logged in may have to make room
+                return
         self._frames.open_room()
         self.room = self._frames.room
 

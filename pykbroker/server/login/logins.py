@@ -35,13 +35,24 @@ class LoginClient(SaslClient, Holder, Protocol):
 class LoginBudget(Budget):
     """The memory budget of clients that have not logged in."""
 
+    _makes_room = False
+
     def charge(self, holder: Holder, size: int) -> None:
         """Set the number of bytes that `holder` is charged, and end the oldest holders while the budget is exceeded."""
         super().charge(holder, size)
-        while self.bytes > self.bytes_max:
-            oldest = next(iter(self.holders))
-            super().charge(oldest, 0)
-            oldest.end(ConnectionEnding.CROWDED_OUT)
+        if self.bytes > self.bytes_max and not self._makes_room:
+            self._makes_room = True  # an end charges, too: a chain of ends in each other would be as deep as it is long
+            try:
+                self._make_room()
+            finally:
+                self._makes_room = False
+
+    def _make_room(self) -> None:
+        for oldest in list(self.holders):
+            if self.bytes <= self.bytes_max:
+                return
+            if not oldest.ended:  # an ended one stays charged for its failed log-in until the delay is over
+                oldest.end(ConnectionEnding.CROWDED_OUT)
 
 
 class Logins:

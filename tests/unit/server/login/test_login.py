@@ -480,6 +480,40 @@ def test_the_memory_of_clients_before_their_log_in_is_limited_and_the_oldest_mak
     assert (of.budget.bytes, logins._before.budget.bytes, len(logins)) == (0, 0, 0)
 
 
+def test_many_failed_log_ins_make_room_one_after_the_other(unrun: Unrun) -> None:
+    count, size = 300, 20_000
+    of = shared(unrun, *HANDLERS, bytes_max=LOGIN_SHARE * count * size)
+    logins = logins_of(of)
+    clients = [Client(of, logins) for _ in range(count + 2)]
+    for client in clients:
+        client.handshake()
+        client.token(WRONG + b"!" * size, 0)
+    closed = [client for client in clients if client.closes]
+    assert closed == clients[: len(closed)]
+    assert {client.connection.ending for client in closed} == {ConnectionEnding.CROWDED_OUT}
+    assert len(logins) == len(logins._tables) == len(clients) - len(closed)
+    before = logins._before.budget
+    assert (
+        before.bytes == sum(before.holders.values()) == sum(client.connection.replies.kept_bytes for client in clients)
+    )
+
+
+def test_a_client_makes_room_for_its_own_request(unrun: Unrun) -> None:
+    of = shared(unrun, *HANDLERS, bytes_max=LOGIN_SHARE * 660_000)
+    logins = logins_of(of)
+    oldest, other = clients = Client(of, logins), Client(of, logins)
+    for client in clients:
+        client.connection._frames.bytes_max = 520_000
+    part = struct.pack(">i", 520_000) + bytes(519_990)
+    oldest.feed(part[:20_000])
+    other.feed(part[:33_000])
+    oldest.feed(part[20_000:40_000])  # gets a small buffer, since half of the budget is charged
+    assert [client.closes for client in clients] == [0, 0]
+    oldest.feed(part[40_000:])
+    assert [client.closes for client in clients] == [1, 0]
+    assert oldest.connection.ending is ConnectionEnding.CROWDED_OUT
+
+
 # ---- sessions with a lifetime
 
 
