@@ -111,7 +111,8 @@ def key_problem(error: ssl.SSLError, *, given: bool) -> str:
 
 
 def trust(context: ssl.SSLContext, store: TlsStore) -> None:
-    """Let a context trust the certificates of a store."""
+    """Let a context trust each certificate of a store by itself, as Java does, also one that another has signed."""
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=pem_of(read_trusted(store)))
     except ssl.SSLError:

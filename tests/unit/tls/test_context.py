@@ -137,6 +137,21 @@ def test_a_keystore_of_every_kind_is_served(house: House, kind: str) -> None:
     assert house.context().certificate.is_for("localhost")
 
 
+@pytest.mark.parametrize("trusts", ["intermediate", "leaf"])
+def test_a_certificate_to_trust_needs_no_authority(house: House, trusts: str) -> None:
+    intermediate = trustme.CA(parent_cert=authority("root of others"), key_type=CURVE)
+    alice = intermediate.issue_cert("alice", key_type=CURVE)
+    trusted = intermediate.cert_pem if trusts == "intermediate" else alice.cert_chain_pems[0]
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.load_verify_locations(cadata=ca_pem())
+    alice.configure_cert(client)
+    house.pem(key_of(issued()) + chain_of(issued())).set(client_auth="required", truststore_type="PEM")
+    house.set(truststore_certificates=trusted.bytes().decode())
+    (certificate,) = house.connect(client).tls.certificates
+    assert certificate is not None
+    assert house.connect(client_context(signed_by=OURS)).tls.certificates == []
+
+
 @pytest.mark.parametrize("kind", ["file", "inline", "PKCS12", "JKS"])
 def test_a_truststore_of_every_kind_decides_who_may_connect(house: House, kind: str) -> None:
     house.pem(key_of(issued()) + chain_of(issued())).set(client_auth="required")
