@@ -20,6 +20,7 @@ NO_VERSION = "it has no version of TLS in common with ssl.enabled.protocols: let
 NO_CIPHER = "it has no cipher suite in common with the listener: see ssl.cipher.suites and the key of the certificate"
 NO_CERTIFICATE = "it shows no certificate, and ssl.client.auth is required: set ssl.keystore.location in the client"
 DISTRUSTS = "it does not trust the certificate of this listener: set ssl.truststore.location in the client"
+NO_NAME = "its certificate names no principal"
 REASONS = {
     "HTTP_REQUEST": NO_TLS,
     "HTTPS_PROXY_REQUEST": NO_TLS,
@@ -81,7 +82,7 @@ class ListenerTls:
         try:
             name = self.settings.principals.name(certificate(certificate_der).name)
         except (MalformedCertificate, NoRule) as error:
-            self._report(connection, str(error))
+            self._report(connection, NO_NAME, f" ({error})")
             raise PermissionError(errno.EACCES, str(error)) from None
         connection.session = msgspec.structs.replace(connection.session, principal=f"User:{name}")
 
@@ -89,8 +90,8 @@ class ListenerTls:
         """Log why a connection has ended, at a bounded rate."""
         self._report(connection, cause_of(error))
 
-    def _report(self, connection: Any, cause: str) -> None:
-        self._strangers.report(connection.session.client_host, connection.session, cause)
+    def _report(self, connection: Any, cause: str, detail: str = "") -> None:
+        self._strangers.report(connection.session.client_host, connection.session, cause, detail)
 
 
 def cause_of(error: ssl.SSLError) -> str:
