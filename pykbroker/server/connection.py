@@ -36,6 +36,7 @@ OUT_PARTS_MAX = 512
 TURN_NS_MAX = 5_000_000
 """The time after which the next ready connection is served."""
 FETCH = ApiKey.FETCH
+UNREADABLE = "a request cannot be read"
 
 unpack_header = Struct(">Iih").unpack_from
 """Unpacks the API key and version as one number, the correlation id, and the length of the client id."""
@@ -446,6 +447,9 @@ class Connection:
                 self._shared.strangers.report(self.session.client_host, self.session, error)
             elif isinstance(error, LoginRefused):
                 self._shared.strangers.report(self.session.client_host, self.session, error, error.detail)
+            elif isinstance(error, DecodeError) and self._table is not self._shared.table:
+                # Anyone may come as far as a log-in, and as often as it takes to fill a log.
+                self._shared.strangers.report(self.session.client_host, self.session, UNREADABLE, f": {error}")
             else:
                 logger.warning("closing the connection of %s: %s", self.session, error)
         else:
