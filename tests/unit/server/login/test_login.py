@@ -5,177 +5,41 @@ from __future__ import annotations
 import logging
 import re
 import struct
-from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-import msgspec
 import pytest
 import trio
 import trio.testing
 
-from pykbroker.core.security.sasl.mechanism import Mechanism
-from pykbroker.core.security.sasl.plain import Plain
-from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
-from pykbroker.core.security.sasl.scram import SHA_256, Scram, scram_credential
-from pykbroker.core.security.secret import Secret
+from pykbroker.core.security.sasl.scram import SHA_256
 from pykbroker.core.security.session import ANONYMOUS
 from pykbroker.server.ending import ConnectionEnding
-from pykbroker.server.handler import Later, RequestContext
-from pykbroker.server.login.logins import LOGIN_S_MAX, LOGIN_SHARE, Logins
-from pykbroker.server.login.table import SaslListener
+from pykbroker.server.handler import Later
 from pykbroker.server.shared import Shared
 from tests.unit.core.security.sasl.scram_client import final
-from tests.unit.server.rig import Api, Rig, Ticks, shared
+from tests.unit.server.login.client import (
+    DELAY_S,
+    GOOD,
+    HANDLERS,
+    INVALID,
+    NAMES,
+    RECEIVE_BYTES_MAX,
+    SECOND_NS,
+    WRONG,
+    Client,
+    Unrun,
+    logins_of,
+)
+from tests.unit.server.rig import Api, Ticks, shared
 from wire.api import ApiKey
-from wire.apis import APIS
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.frame import decode_response, encode_request
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.metadata import MetadataRequest, MetadataResponse
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-
-RECEIVE_BYTES_MAX = 50_000
-DELAY_S = 0.1
-GOOD, WRONG = b"\0alice\0secret", b"\0alice\0wrong"
-INVALID = "Authentication failed: Invalid username or password"
-SECOND_NS = 1_000_000_000
-NAMES = ["PLAIN", "SCRAM-SHA-256", "LASTING", "BY_SCRAM"]
-
-
-async def compute(function: Callable[[], bytes]) -> bytes:
-    """Return the result of a function, after other tasks have run."""
-    await trio.lowlevel.checkpoint()
-    return function()
-
-
-def listener(reauth_ms: int = 0) -> SaslListener:
-    users = {"alice": Secret("secret"), "bob": Secret("secret")}
-    credential = scram_credential(SHA_256, "secret", b"salt", 4096)
-    mechanisms: dict[str, Mechanism] = {
-        "PLAIN": Plain(users),
-        "SCRAM-SHA-256": Scram(SHA_256, {"alice": credential}.get, lambda: b"key"),
-        "LASTING": Plain(users),
-        "BY_SCRAM": PlainByScram(lambda of, user: {"alice": credential}.get(user), lambda of: b"key", b"key"),
-    }
-    reauth = {"PLAIN": reauth_ms, "LASTING": 3000}
-    return SaslListener(mechanisms, reauth, RECEIVE_BYTES_MAX, DELAY_S, lambda: "nonce", compute)
-
-
-def echo(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    return HeartbeatResponse(throttle_time_ms=len(context.session.principal))
-
-
-def versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    return ApiVersionsResponse(error_code=42 if request.client_software_name == "-" else 0)
-
-
-def illegal(context: RequestContext, request: Any) -> Any:
-    kind = SaslHandshakeResponse if isinstance(request, SaslHandshakeRequest) else SaslAuthenticateResponse
-    return kind(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-
-
-HANDLERS = [
-    Api(ApiKey.HEARTBEAT, "0-4", echo),
-    Api(ApiKey.API_VERSIONS, "0-4", versions),
-    Api(ApiKey.SASL_HANDSHAKE, "0-1", illegal),
-    Api(ApiKey.SASL_AUTHENTICATE, "0-2", illegal),
-    Api(ApiKey.METADATA, "0-13", lambda context, request: MetadataResponse()),
-]
-
-
-class Unrun:
-    """A nursery that runs nothing. The waits of failed log-ins are dropped at its end."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Coroutine[Any, Any, None]] = []
-
-    def start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], slot: Any, later: Any) -> None:
-        self.waiting.append(later.work)
-
-    def clear(self) -> None:
-        for work in self.waiting:
-            work.close()
-        self.waiting.clear()
-
-
-@pytest.fixture
-def unrun() -> Iterator[Unrun]:
-    tasks = Unrun()
-    yield tasks
-    tasks.clear()
-
-
-def logins_of(of: Shared) -> Logins:
-    """Return the log-ins of connections that forget them when they close."""
-    made: list[Logins] = []
-    of.on_closed = lambda connection: made[0].forget(connection.session)
-    made.append(Logins(of))
-    return made[0]
-
-
-class Client(Rig):
-    """A client of a listener with SASL."""
-
-    def __init__(self, of: Shared, logins: Logins | None = None, reauth_ms: int = 0) -> None:
-        super().__init__(None, of=of)
-        self.last: list[bytes] = []
-        self.logins = logins_of(of) if logins is None else logins
-        self.connection.session = msgspec.structs.replace(self.connection.session, client_port=id(self))
-        self.logins.begin(self.connection, listener(reauth_ms))
-
-    def replies(self) -> list[bytes]:
-        """Return the frames that were sent when the connection ended, or else those in `out`."""
-        return self.last or super().replies()
-
-    def flush(self) -> None:
-        """Send everything, as the pump does."""
-        super().flush()
-        self.last += super().replies()
-        self.connection.out.clear()
-
-    def ask(self, request: Request[Any], version: int) -> Any:
-        """Send a request, and return its response, or None without one."""
-        self.feed(encode_request(request, version, 7, "me"))
-        return self.answer(type(request), version)
-
-    def answer(self, request: type[Request[Any]], version: int) -> Any:
-        """Take the only response, or return None without one."""
-        frames = self.replies()
-        self.connection.out.clear()
-        if not frames:
-            return None
-        (frame,) = frames
-        return decode_response(APIS[request.key].response, version, frame)[1]
-
-    def handshake(self, mechanism: str = "PLAIN", version: int = 1) -> Any:
-        return self.ask(SaslHandshakeRequest(mechanism=mechanism), version)
-
-    def token(self, token: bytes, version: int = 2) -> Any:
-        return self.ask(SaslAuthenticateRequest(auth_bytes=token), version)
-
-    def raw(self, token: bytes) -> list[bytes]:
-        self.feed(struct.pack(">i", len(token)) + token)
-        frames = self.replies()
-        self.connection.out.clear()
-        return frames
-
-    def heartbeat(self) -> int | None:
-        """Return the length of the principal as the handler sees it, or None without a response."""
-        response = self.ask(HeartbeatRequest(group_id="g"), 4)
-        return None if response is None else response.throttle_time_ms
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the connection waits for the delay of a failed log-in."""
-        return not self.connection.wants_input and len(self.connection.replies) == 1
-
-    @property
-    def principal(self) -> str:
-        return self.connection.session.principal
-
+from wire.messages.metadata import MetadataRequest
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
 
 ALICE = len("User:alice")
 
@@ -442,77 +306,6 @@ def test_a_client_that_has_logged_in_may_send_large_requests(unrun: Unrun) -> No
     other = Client(client.shared)
     other.feed(struct.pack(">i", RECEIVE_BYTES_MAX + 1) + bytes(10))
     assert other.connection.ended
-
-
-def test_clients_that_do_not_log_in_in_time_lose_their_connections(unrun: Unrun) -> None:
-    of = shared(unrun, *HANDLERS)
-    logins = logins_of(of)
-    clients = [Client(of, logins) for _ in range(3)]
-    clients[1].handshake()
-    clients[1].token(GOOD)
-    limit = LOGIN_S_MAX * SECOND_NS
-    for now, closed in ((limit - 1, [0, 0, 0]), (limit, [1, 0, 1]), (limit + 1, [1, 0, 1])):
-        logins.end_overdue(now)
-        assert [client.closes for client in clients] == closed
-    assert clients[0].connection.ending is ConnectionEnding.SLOW_LOGIN
-    assert (len(logins), logins._tables) == (0, {})
-
-
-def test_the_memory_of_clients_before_their_log_in_is_limited_and_the_oldest_make_room(unrun: Unrun) -> None:
-    part = struct.pack(">i", 30_000) + bytes(20_000 - 4)
-    of = shared(unrun, *HANDLERS, bytes_max=LOGIN_SHARE * 40_000)
-    logins = logins_of(of)
-    clients = [Client(of, logins) for _ in range(5)]
-    for client in clients[:2]:
-        client.feed(part)
-    assert [client.closes for client in clients] == [0] * 5  # at the limit
-    clients[2].feed(part[:5])
-    assert [client.closes for client in clients] == [1, 0, 0, 0, 0]
-    clients[3].handshake()
-    clients[3].token(GOOD)
-    assert clients[3].principal == "User:alice"
-    for client in clients[3:]:
-        client.feed(part)
-    assert [client.closes for client in clients] == [1, 1, 0, 0, 0]
-    assert clients[1].connection.ending is ConnectionEnding.CROWDED_OUT
-    assert of.budget.bytes == 20_000  # the client that has logged in has the budget of the others
-    for client in clients:
-        client.close()
-    assert (of.budget.bytes, logins._before.budget.bytes, len(logins)) == (0, 0, 0)
-
-
-def test_many_failed_log_ins_make_room_one_after_the_other(unrun: Unrun) -> None:
-    count, size = 300, 20_000
-    of = shared(unrun, *HANDLERS, bytes_max=LOGIN_SHARE * count * size)
-    logins = logins_of(of)
-    clients = [Client(of, logins) for _ in range(count + 2)]
-    for client in clients:
-        client.handshake()
-        client.token(WRONG + b"!" * size, 0)
-    closed = [client for client in clients if client.closes]
-    assert closed == clients[: len(closed)]
-    assert {client.connection.ending for client in closed} == {ConnectionEnding.CROWDED_OUT}
-    assert len(logins) == len(logins._tables) == len(clients) - len(closed)
-    before = logins._before.budget
-    assert (
-        before.bytes == sum(before.holders.values()) == sum(client.connection.replies.kept_bytes for client in clients)
-    )
-
-
-def test_a_client_makes_room_for_its_own_request(unrun: Unrun) -> None:
-    of = shared(unrun, *HANDLERS, bytes_max=LOGIN_SHARE * 660_000)
-    logins = logins_of(of)
-    oldest, other = clients = Client(of, logins), Client(of, logins)
-    for client in clients:
-        client.connection._frames.bytes_max = 520_000
-    part = struct.pack(">i", 520_000) + bytes(519_990)
-    oldest.feed(part[:20_000])
-    other.feed(part[:33_000])
-    oldest.feed(part[20_000:40_000])  # gets a small buffer, since half of the budget is charged
-    assert [client.closes for client in clients] == [0, 0]
-    oldest.feed(part[40_000:])
-    assert [client.closes for client in clients] == [1, 0]
-    assert oldest.connection.ending is ConnectionEnding.CROWDED_OUT
 
 
 # ---- sessions with a lifetime

@@ -1,0 +1,81 @@
+"""Tests of the time and the memory of clients that have not logged in."""
+
+from __future__ import annotations
+
+import struct
+
+from pykbroker.server.ending import ConnectionEnding
+from pykbroker.server.login.logins import LOGIN_S_MAX, LOGIN_SHARE
+from tests.unit.server.login.client import GOOD, HANDLERS, SECOND_NS, WRONG, Client, Unrun, logins_of
+from tests.unit.server.rig import shared
+
+
+def test_clients_that_do_not_log_in_in_time_lose_their_connections(unrun: Unrun) -> None:
+    of = shared(unrun, *HANDLERS)
+    logins = logins_of(of)
+    clients = [Client(of, logins) for _ in range(3)]
+    clients[1].handshake()
+    clients[1].token(GOOD)
+    limit = LOGIN_S_MAX * SECOND_NS
+    for now, closed in ((limit - 1, [0, 0, 0]), (limit, [1, 0, 1]), (limit + 1, [1, 0, 1])):
+        logins.end_overdue(now)
+        assert [client.closes for client in clients] == closed
+    assert clients[0].connection.ending is ConnectionEnding.SLOW_LOGIN
+    assert (len(logins), logins._tables) == (0, {})
+
+
+def test_the_memory_of_clients_before_their_log_in_is_limited_and_the_oldest_make_room(unrun: Unrun) -> None:
+    part = struct.pack(">i", 30_000) + bytes(20_000 - 4)
+    of = shared(unrun, *HANDLERS, bytes_max=LOGIN_SHARE * 40_000)
+    logins = logins_of(of)
+    clients = [Client(of, logins) for _ in range(5)]
+    for client in clients[:2]:
+        client.feed(part)
+    assert [client.closes for client in clients] == [0] * 5  # at the limit
+    clients[2].feed(part[:5])
+    assert [client.closes for client in clients] == [1, 0, 0, 0, 0]
+    clients[3].handshake()
+    clients[3].token(GOOD)
+    assert clients[3].principal == "User:alice"
+    for client in clients[3:]:
+        client.feed(part)
+    assert [client.closes for client in clients] == [1, 1, 0, 0, 0]
+    assert clients[1].connection.ending is ConnectionEnding.CROWDED_OUT
+    assert of.budget.bytes == 20_000  # the client that has logged in has the budget of the others
+    for client in clients:
+        client.close()
+    assert (of.budget.bytes, logins._before.budget.bytes, len(logins)) == (0, 0, 0)
+
+
+def test_many_failed_log_ins_make_room_one_after_the_other(unrun: Unrun) -> None:
+    count, size = 300, 20_000
+    of = shared(unrun, *HANDLERS, bytes_max=LOGIN_SHARE * count * size)
+    logins = logins_of(of)
+    clients = [Client(of, logins) for _ in range(count + 2)]
+    for client in clients:
+        client.handshake()
+        client.token(WRONG + b"!" * size, 0)
+    closed = [client for client in clients if client.closes]
+    assert closed == clients[: len(closed)]
+    assert {client.connection.ending for client in closed} == {ConnectionEnding.CROWDED_OUT}
+    assert len(logins) == len(logins._tables) == len(clients) - len(closed)
+    before = logins._before.budget
+    assert (
+        before.bytes == sum(before.holders.values()) == sum(client.connection.replies.kept_bytes for client in clients)
+    )
+
+
+def test_a_client_makes_room_for_its_own_request(unrun: Unrun) -> None:
+    of = shared(unrun, *HANDLERS, bytes_max=LOGIN_SHARE * 660_000)
+    logins = logins_of(of)
+    oldest, other = clients = Client(of, logins), Client(of, logins)
+    for client in clients:
+        client.connection._frames.bytes_max = 520_000
+    part = struct.pack(">i", 520_000) + bytes(519_990)
+    oldest.feed(part[:20_000])
+    other.feed(part[:33_000])
+    oldest.feed(part[20_000:40_000])  # gets a small buffer, since half of the budget is charged
+    assert [client.closes for client in clients] == [0, 0]
+    oldest.feed(part[40_000:])
+    assert [client.closes for client in clients] == [1, 0]
+    assert oldest.connection.ending is ConnectionEnding.CROWDED_OUT
