@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 
 from pykbroker.broker.parts import Parts
-from pykbroker.client.users import upsertion
+from pykbroker.client.admin.users import upsertion
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.new_user import NewUser

@@ -15,7 +15,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.address import named as named
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 T = TypeVar("T")
 
@@ -77,8 +77,8 @@ def refuse(reasons: Iterable[str]) -> None:
 
 async def explain_silence(bootstrap: Sequence[Address]) -> str:
     """Return which node has not answered a request: the broker, or the controller that the broker waits for."""
-    from pykbroker.client.admin_session import with_admin
-    from pykbroker.client.cluster_description import find_controller
+    from pykbroker.client.admin.admin_session import with_admin
+    from pykbroker.client.admin.cluster_description import find_controller
     from pykbroker.client.errors import Disconnected, UnsupportedVersion
 
     with suppress(OSError, Disconnected, UnsupportedVersion):
@@ -94,7 +94,7 @@ async def converse(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitab
     """Connect, return what `work` returns, and disconnect, within `ANSWER_S_MAX`. trio.TooSlowError."""
     import trio
 
-    from pykbroker.client.admin_session import with_admin
+    from pykbroker.client.admin.admin_session import with_admin
 
     with trio.fail_after(ANSWER_S_MAX):
         return await with_admin(bootstrap, CLIENT_ID, work)

@@ -13,7 +13,7 @@ from pykbroker.cli.own_address import default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 ANSWER_S_MAX = 1.0
 """The longest time that a shell waits for words. Without an answer there are none."""
@@ -32,7 +32,7 @@ def group_names(context: click.Context, _parameter: click.Parameter, incomplete:
     """Return the groups that begin with a text."""
 
     async def found(admin: Admin) -> Iterable[str]:
-        from pykbroker.client.groups import list_groups
+        from pykbroker.client.admin.groups import list_groups
 
         return [each.group for each in await list_groups(admin)]
 
@@ -43,7 +43,7 @@ def words(context: click.Context, find: Callable[[Admin], Awaitable[Iterable[str
     """Return the words that an admin client finds and that begin with a text. After a failure, return no words."""
     import trio
 
-    from pykbroker.client.admin_session import with_admin
+    from pykbroker.client.admin.admin_session import with_admin
 
     async def run() -> Iterable[str]:
         given = context.params.get("bootstrap")

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import trio
 
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from pykbroker.client.brokers import Brokers
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.client.coordinators import coordinators_of, requests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pykbroker.client.admin import TIMEOUT_MS, Admin, check, error_name, topic_of
+from pykbroker.client.admin.admin import TIMEOUT_MS, Admin, check, error_name, topic_of
 from pykbroker.client.brokers import Brokers
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.errors import ApiError

@@ -9,7 +9,7 @@ from math import inf
 import msgspec
 import trio
 
-from pykbroker.client.admin import error_name
+from pykbroker.client.admin.admin import error_name
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.cluster import Cluster, ClusterBroker, LeaderHint
 from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion

@@ -10,11 +10,11 @@ from uuid import UUID
 import msgspec
 import trio
 
-from pykbroker.client.admin import Admin, check
-from pykbroker.client.admin_session import with_admin
+from pykbroker.client.admin.admin import Admin, check
+from pykbroker.client.admin.admin_session import with_admin
+from pykbroker.client.admin.group_offsets import committed_with_text
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.group_coordinators import GroupCoordinators
-from pykbroker.client.group_offsets import committed_with_text
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.address import Address, parse_address

@@ -9,8 +9,8 @@ from typing import TypeAlias, TypeVar
 
 import trio
 
-from pykbroker.client.admin import Admin
-from pykbroker.client.admin_session import with_admin
+from pykbroker.client.admin.admin import Admin
+from pykbroker.client.admin.admin_session import with_admin
 from pykbroker.client.errors import Disconnected
 from pykbroker.core.address import Address, named
 from pykbroker.testing.real_clock import RealClock

@@ -15,7 +15,7 @@ from pykbroker.world.shadowing import require_ours
 from pykbroker.world.temporary import temporary_directory
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.testing.child_broker import ChildBroker
     from wire.messages.metadata import MetadataResponsePartition
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from pykbroker.client.coordinators import Coordinators
 from pykbroker.client.metadata import ClusterMetadata, MetadataSettings
 from pykbroker.client.node import NodeSettings

@@ -12,7 +12,7 @@ from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.ip_address import java_text
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.core.security.operation import Operation
 
 COLUMNS = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
@@ -60,7 +60,7 @@ async def deny(admin: Admin, **options: Any) -> None:
 async def list_acls(admin: Admin, named: str | None, as_json: bool, **options: Any) -> None:
     """List the ACLs, or those of a user, or those that apply to a resource."""
     from pykbroker.cli.acls.sentences import row
-    from pykbroker.client.acls import describe_acls
+    from pykbroker.client.admin.acls import describe_acls
     from pykbroker.core.security.acl.acl import ANY, PatternType, order
     from pykbroker.core.security.acl.filter import AclFilter
 
@@ -79,7 +79,7 @@ async def list_acls(admin: Admin, named: str | None, as_json: bool, **options: A
 async def remove(admin: Admin, principal: str, operations: tuple[Operation, ...] | None, **options: Any) -> None:
     """Remove the ACLs of a user about a resource, or some operations of them."""
     from pykbroker.cli.acls.sentences import resource_text, sentence
-    from pykbroker.client.acls import delete_acls
+    from pykbroker.client.admin.acls import delete_acls
     from pykbroker.core.security.acl.acl import ANY, PatternType, order
     from pykbroker.core.security.acl.filter import AclFilter
 
@@ -107,7 +107,7 @@ async def check(admin: Admin, principal: str, operations: tuple[Operation, ...],
     The exit code is 1 if an operation is denied. Super users, whom only the brokers' configs name, may do everything.
     """
     from pykbroker.cli.acls.sentences import operation_text, resource_text, sentence
-    from pykbroker.client.acls import describe_acls
+    from pykbroker.client.admin.acls import describe_acls
     from pykbroker.core.security.acl.acl import ANY, Acl, PatternType
     from pykbroker.core.security.acl.filter import AclFilter
     from pykbroker.core.security.acl.index import AclIndex
@@ -141,7 +141,7 @@ async def add(
 ) -> None:
     """Create an ACL for each operation."""
     from pykbroker.cli.acls.sentences import sentence
-    from pykbroker.client.acls import create_acls
+    from pykbroker.client.admin.acls import create_acls
     from pykbroker.core.security.acl.acl import Acl, PatternType, PermissionType
 
     of = one_resource(**options)

@@ -11,8 +11,8 @@ from pykbroker.cli.ask import asking
 from pykbroker.cli.tables import Table, json_option
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin, TopicDescription
-    from pykbroker.client.cluster_description import BrokerDescription
+    from pykbroker.client.admin.admin import Admin, TopicDescription
+    from pykbroker.client.admin.cluster_description import BrokerDescription
 
 COLUMNS = ("broker", "address", "rack", "state", "controller", "leads", "follows", "under_replicated", "not_in_isr")
 
@@ -26,7 +26,7 @@ async def brokers(admin: Admin, as_json: bool) -> None:
     UNDER REPLICATED are the partitions that the broker leads and whose ISR lacks a replica. NOT IN ISR are the
     partitions of which the broker has a replica that is not in the ISR.
     """
-    from pykbroker.client.cluster_description import describe_brokers, find_controller
+    from pykbroker.client.admin.cluster_description import describe_brokers, find_controller
 
     described = await describe_brokers(admin)
     topics = await admin.topics()

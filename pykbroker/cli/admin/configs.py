@@ -14,7 +14,7 @@ from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from wire.messages.describe_configs import DescribeConfigsResourceResult
     from wire.messages.incremental_alter_configs import AlterableConfig
 

@@ -12,7 +12,7 @@ from pykbroker.core.version import VERSION
 from wire.sentinels import NO_FEATURES_EPOCH
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 COLUMNS = ("feature", "supported_min_version", "supported_max_version", "finalized_version_level", "epoch")
 FEATURES_VERSION_FIRST = 3
@@ -32,7 +32,7 @@ async def describe(admin: Admin, as_json: bool) -> None:
 
     The level is 0 for a feature that is disabled.
     """
-    from pykbroker.client.admin import check
+    from pykbroker.client.admin.admin import check
     from wire.messages.api_versions import ApiVersionsRequest
 
     version = admin.connection.newest_version(ApiVersionsRequest.key)

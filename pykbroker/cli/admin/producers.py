@@ -14,7 +14,7 @@ from pykbroker.cli.parameters import PARTITION_FORM, partition
 from pykbroker.cli.tables import Table, json_option
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from wire.messages.describe_producers import PartitionResponse
 
 COLUMNS = (
@@ -58,7 +58,7 @@ async def describe(admin: Admin, partitions: Sequence[tuple[str, int | None]], a
 
 async def described(admin: Admin, topic: str, index: int | None) -> list[tuple[Any, ...]]:
     """Return a row for each producer of this partition, or with None of all partitions. ApiError: a leader refuses."""
-    from pykbroker.client.admin import check
+    from pykbroker.client.admin.admin import check
     from pykbroker.client.leaders import Leaders
     from wire.error_codes import ErrorCode
     from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest

@@ -11,7 +11,7 @@ from pykbroker.cli.ask import asking
 from pykbroker.cli.tables import Table, json_option, print_json
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 DEFAULT = "<default>"
 """The name of a default entity in a table, as in Kafka's tools. In JSON it is null."""
@@ -27,7 +27,7 @@ def quotas() -> None:
 @asking
 async def describe(admin: Admin, as_json: bool) -> None:
     """Describe all quotas of users, client ids and IP addresses."""
-    from pykbroker.client.admin import check
+    from pykbroker.client.admin.admin import check
     from wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
     answer = await admin.connection.ask(DescribeClientQuotasRequest())

@@ -12,7 +12,7 @@ from pykbroker.cli.ask import asking
 from pykbroker.cli.tables import Table, json_option
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from wire.messages.describe_transactions import TransactionState
 
 LISTED = ("transactional_id", "coordinator", "producer_id", "state")
@@ -47,7 +47,7 @@ async def describe(admin: Admin, transactional_ids: Sequence[str], as_json: bool
 
 async def listed(admin: Admin) -> list[tuple[Any, ...]]:
     """Return a row for each transactional id of all coordinators. ApiError: a coordinator has refused."""
-    from pykbroker.client.admin import check
+    from pykbroker.client.admin.admin import check
     from pykbroker.client.brokers import Brokers
     from wire.messages.list_transactions import ListTransactionsRequest
 
@@ -68,7 +68,7 @@ async def described(admin: Admin, transactional_ids: list[str]) -> tuple[list[tu
 
     All brokers are asked. FindCoordinator would create __transaction_state in a cluster without transactions.
     """
-    from pykbroker.client.admin import error_name
+    from pykbroker.client.admin.admin import error_name
     from pykbroker.client.brokers import Brokers
     from wire.error_codes import ErrorCode
     from wire.messages.describe_transactions import DescribeTransactionsRequest

@@ -11,7 +11,7 @@ from pykbroker.cli.ask import bootstrap_option, converse, named
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 RETRY_S = 0.1
 

@@ -20,7 +20,7 @@ from pykbroker.core.address import Address
 if TYPE_CHECKING:
     from pykbroker.cli.bench.measurement import Measurement
     from pykbroker.cli.interruption import Interruption
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.producer.delivery import ColumnsDelivery
 
 SECONDS = 10

@@ -15,8 +15,8 @@ from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
-    from pykbroker.client.group_description import GroupDescription, MemberDescription
+    from pykbroker.client.admin.admin import Admin
+    from pykbroker.client.admin.group_description import GroupDescription, MemberDescription
     from pykbroker.client.leaders import Leaders
     from pykbroker.core.topic_partition import TopicPartition
 
@@ -63,15 +63,15 @@ def describe(names: Sequence[str], every: bool, view: str | None, as_json: bool,
 
 async def all_names(admin: Admin) -> list[str]:
     """Return the ids of all groups of consumers, which are those that have a type with offsets."""
-    from pykbroker.client.groups import list_groups
+    from pykbroker.client.admin.groups import list_groups
 
     return [each.group for each in await list_groups(admin) if each.members is not None]
 
 
 async def described(admin: Admin, names: list[str], columns: Sequence[str]) -> tuple[list[tuple[Any, ...]], list[str]]:
     """Return the rows of the groups that exist, and a sentence for each other one."""
+    from pykbroker.client.admin.groups import describe_groups
     from pykbroker.client.group_coordinators import GroupCoordinators
-    from pykbroker.client.groups import describe_groups
     from pykbroker.client.leaders import Leaders
     from pykbroker.core.errors import ApiError
 
@@ -85,7 +85,7 @@ async def described(admin: Admin, names: list[str], columns: Sequence[str]) -> t
             elif columns is STATE:
                 rows.append(state_row(group, coordinators.node_ids[name]))
             else:
-                from pykbroker.client.group_offsets import committed_offsets
+                from pykbroker.client.admin.group_offsets import committed_offsets
 
                 committed = await committed_offsets(coordinators, name)
                 await find_ends(leaders, {each.topic for each in (*committed, *owners(group))}, ends)

@@ -16,7 +16,7 @@ from pykbroker.cli.parameters import PARTITION_FORM, partition
 from pykbroker.cli.tables import Table, json_option
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.client.group_coordinators import GroupCoordinators
     from pykbroker.core.topic_partition import TopicPartition
 
@@ -58,7 +58,7 @@ def groups() -> None:
 @asking
 async def list_groups(admin: Admin, states: Sequence[str], types: Sequence[str], as_json: bool) -> None:
     """List all groups, with their numbers of members."""
-    from pykbroker.client.groups import list_groups
+    from pykbroker.client.admin.groups import list_groups
 
     Table(LISTED, await list_groups(admin, states, types)).show(as_json=as_json)
 
@@ -96,7 +96,7 @@ groups.add_command(reset)
 
 async def remove(coordinators: GroupCoordinators, names: Sequence[str]) -> list[str]:
     """Delete groups. Return a sentence for each group that remains."""
-    from pykbroker.client.groups import delete_groups
+    from pykbroker.client.admin.groups import delete_groups
 
     outcomes = await delete_groups(coordinators, names)
     for name, error in outcomes.items():
@@ -109,7 +109,7 @@ async def forget(
     coordinators: GroupCoordinators, group: str, partitions: Sequence[tuple[str, int | None]]
 ) -> list[str]:
     """Delete committed offsets of a group. Return a sentence for each that remains or does not exist."""
-    from pykbroker.client.group_offsets import committed_offsets, delete_offsets
+    from pykbroker.client.admin.group_offsets import committed_offsets, delete_offsets
 
     committed = await committed_offsets(coordinators, group)
     chosen: list[TopicPartition] = []

@@ -20,7 +20,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.client.group_coordinators import GroupCoordinators
     from pykbroker.core.errors import ApiError
 
@@ -128,8 +128,8 @@ def file_offsets(file: IO[str], group: str) -> dict[TopicPartition, int]:
 
 async def plan_of(admin: Admin, group: str, topics: Topics, kind: str, value: Value) -> list[PlannedOffset]:
     """Return the new offsets of a group. click.ClickException: the group is active, or there is nothing to reset."""
+    from pykbroker.client.admin.group_offsets import committed_offsets
     from pykbroker.client.group_coordinators import GroupCoordinators
-    from pykbroker.client.group_offsets import committed_offsets
 
     with closing(GroupCoordinators(admin)) as coordinators:
         await check_inactive(coordinators, group)
@@ -147,8 +147,8 @@ async def check_inactive(coordinators: GroupCoordinators, group: str) -> None:
 
     As in Kafka, a group that does not exist is accepted.
     """
-    from pykbroker.client.group_description import CONSUMER_PROTOCOL
-    from pykbroker.client.groups import describe_groups
+    from pykbroker.client.admin.group_description import CONSUMER_PROTOCOL
+    from pykbroker.client.admin.groups import describe_groups
     from pykbroker.core.errors import ApiError
     from wire.error_codes import ErrorCode
 
@@ -200,8 +200,8 @@ def indexes(topic: str, selection: Topics, known: Mapping[int, int | None]) -> S
 
 def commit(bootstrap: Sequence[Address], group: str, plan: Sequence[PlannedOffset], *, quiet: bool) -> None:
     """Commit the planned offsets. click.ClickException: the coordinator refuses some of them."""
+    from pykbroker.client.admin.group_offsets import commit_offsets
     from pykbroker.client.group_coordinators import GroupCoordinators
-    from pykbroker.client.group_offsets import commit_offsets
 
     async def work(admin: Admin) -> dict[TopicPartition, ApiError | None]:
         with closing(GroupCoordinators(admin)) as coordinators:

@@ -8,7 +8,7 @@ from pykbroker.cli.kafka_tools.connection import talk
 from pykbroker.cli.kafka_tools.options import CONNECTION, Given, Tool
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.client.connection import BrokerConnection
 
 
@@ -20,8 +20,8 @@ def run(given: Given) -> int:
 
 async def work(admin: Admin) -> None:
     """Print a block for each broker, as Kafka's tool does."""
+    from pykbroker.client.admin.cluster_description import describe_brokers
     from pykbroker.client.brokers import Brokers
-    from pykbroker.client.cluster_description import describe_brokers
 
     brokers = Brokers(admin)
     try:

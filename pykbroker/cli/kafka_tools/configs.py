@@ -9,7 +9,7 @@ from pykbroker.cli.kafka_tools.connection import file_properties, talk
 from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from wire.messages.describe_configs import DescribeConfigsResourceResult
     from wire.messages.incremental_alter_configs import AlterableConfig
 
@@ -160,8 +160,8 @@ async def describe(admin: Admin, kind: str, name: str | None, *, everything: boo
 
 async def owners(admin: Admin, kind: str) -> list[ConfigOwner]:
     """Return all topics, or all brokers and their defaults, or all groups."""
-    from pykbroker.client.cluster_description import describe_brokers
-    from pykbroker.client.groups import list_groups
+    from pykbroker.client.admin.cluster_description import describe_brokers
+    from pykbroker.client.admin.groups import list_groups
 
     if kind == "topic":
         return [ConfigOwner(kind, each.name) for each in await admin.topics()]

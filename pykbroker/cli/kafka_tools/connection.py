@@ -11,7 +11,7 @@ from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 REACH_S_MAX = 60
 """The longest wait for a broker: Kafka's default.api.timeout.ms. Init containers rely on it to wait for a start."""

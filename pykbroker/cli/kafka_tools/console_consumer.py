@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pykbroker.cli.interruption import Interruption
     from pykbroker.cli.kafka_tools.console_format import ConsoleFormat
     from pykbroker.cli.records.read_plan import ReadPlan
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.core.address import Address
     from pykbroker.core.consumer.records import FetchedColumns
     from pykbroker.core.topic_partition import TopicPartition

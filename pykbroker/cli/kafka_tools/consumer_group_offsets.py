@@ -9,7 +9,7 @@ from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine
 from pykbroker.cli.kafka_tools.text_table import table
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 COLUMNS = {"TOPIC": 15, "PARTITION": 10, "STATUS": 0}
 
@@ -27,7 +27,7 @@ def delete_offsets(given: Given) -> int:
 
 async def delete(admin: Admin, group: str, topics: list[tuple[str, int | None]]) -> None:
     """Delete the offsets, and print the outcome for each partition."""
-    from pykbroker.client import group_offsets
+    from pykbroker.client.admin import group_offsets
     from pykbroker.client.group_coordinators import GroupCoordinators
     from pykbroker.core.errors import ApiError
     from pykbroker.core.topic_partition import TopicPartition

@@ -16,7 +16,7 @@ from pykbroker.cli.kafka_tools.text_table import table
 
 if TYPE_CHECKING:
     from pykbroker.cli.groups.reset_plan import PlannedOffset
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 TARGETS = {
     "by-duration": "by_duration",

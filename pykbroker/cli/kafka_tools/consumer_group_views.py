@@ -12,7 +12,7 @@ from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine
 from pykbroker.cli.kafka_tools.text_table import table
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 HEADINGS = {
     "offsets": {
@@ -90,7 +90,7 @@ async def chosen_groups(admin: Admin, given: Given) -> list[str]:
 
 async def describe(admin: Admin, given: Given, view: str) -> None:
     """Print one view of each group."""
-    from pykbroker.client.cluster_description import describe_brokers
+    from pykbroker.client.admin.cluster_description import describe_brokers
 
     addresses = {each.broker: each.address for each in await describe_brokers(admin)}
     for name in await chosen_groups(admin, given):
@@ -123,8 +123,8 @@ async def rows_of(admin: Admin, group: str, view: str) -> tuple[list[ViewRow], l
 
 async def add_epochs(admin: Admin, group: str, rows: list[ViewRow]) -> None:
     """Add the leader epochs of the committed offsets to rows of the view "offsets"."""
+    from pykbroker.client.admin.group_offsets import committed_with_text
     from pykbroker.client.group_coordinators import GroupCoordinators
-    from pykbroker.client.group_offsets import committed_with_text
 
     coordinators = GroupCoordinators(admin)
     try:

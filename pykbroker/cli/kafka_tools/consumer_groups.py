@@ -18,7 +18,7 @@ from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandL
 from pykbroker.cli.kafka_tools.text_table import table
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 OPTIONS = (
@@ -89,7 +89,7 @@ def names_of(given: Given, option: str, known: Sequence[str], refusal: str) -> l
 
 async def show_groups(admin: Admin, given: Given, states: Sequence[str], types: Sequence[str]) -> None:
     """Print the groups of consumers, with their types and states if these are asked for."""
-    from pykbroker.client import groups
+    from pykbroker.client.admin import groups
 
     found = await groups.list_groups(admin, states, types)
     shown = [each for each in found if each.members is not None]
@@ -114,7 +114,7 @@ def delete_groups(given: Given) -> int:
 
 async def delete(admin: Admin, given: Given) -> None:
     """Delete groups without members."""
-    from pykbroker.client import groups
+    from pykbroker.client.admin import groups
     from pykbroker.client.group_coordinators import GroupCoordinators
 
     coordinators = GroupCoordinators(admin)

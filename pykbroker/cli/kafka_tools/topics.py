@@ -14,8 +14,8 @@ from pykbroker.core.new_topic import PARTITIONS_MAX, REPLICAS_MAX, NewTopic
 from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
-    from pykbroker.client.topic_descriptions import FullTopic
+    from pykbroker.client.admin.admin import Admin
+    from pykbroker.client.admin.topic_descriptions import FullTopic
     from wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponsePartition as Partition
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
@@ -108,7 +108,7 @@ async def create(admin: Admin, new: NewTopic, *, accepts_existing: bool) -> None
 
 async def describe(admin: Admin, given: Given) -> None:
     """Print a line for each topic, and one for each of its partitions, as Kafka's tool does."""
-    from pykbroker.client.topic_descriptions import describe_topics
+    from pykbroker.client.admin.topic_descriptions import describe_topics
     from pykbroker.core.config.entries import Source
     from pykbroker.core.config.resource import ConfigResource
 

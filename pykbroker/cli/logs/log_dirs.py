@@ -66,7 +66,7 @@ def table(rows: Iterable[LogDirRow], topics: Sequence[str]) -> Table:
 
 def facts(found: DescribeLogDirsResult) -> dict[str, Any]:
     """Return the size of a directory's volume, or the error of a directory that has failed."""
-    from pykbroker.client.admin import error_name
+    from pykbroker.client.admin.admin import error_name
 
     if found.error_code:
         return {"error": error_name(found.error_code)}

@@ -9,7 +9,7 @@ from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.cli.tables import counted
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.producer import Producer
 
 

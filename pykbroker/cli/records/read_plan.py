@@ -17,7 +17,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 LOOK_UP_MS_MAX = 30_000
 

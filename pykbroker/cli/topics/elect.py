@@ -12,7 +12,7 @@ from pykbroker.cli.topics.selection import require_selection, selected_partition
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 
 @click.command()
@@ -37,7 +37,7 @@ def elect(
         click.confirm("Committed records may be lost. Elect leaders that are not in the ISR?", abort=True, err=True)
 
     async def work(admin: Admin) -> None:
-        from pykbroker.client.elections import elect_leaders
+        from pykbroker.client.admin.elections import elect_leaders
         from wire.error_codes import ErrorCode
 
         partitions = None if all_topics else [one for one, _ in await selected_partitions(admin, selected)]

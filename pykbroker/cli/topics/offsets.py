@@ -16,7 +16,7 @@ from pykbroker.cli.tables import Table, json_option
 from wire.sentinels import HIGH_WATERMARK
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from pykbroker.client.leaders import Leaders, PartitionResult
 
 LATEST = "latest"

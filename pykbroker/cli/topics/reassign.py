@@ -28,7 +28,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 PLANNED = ("topic", "partition", "replicas", "new_replicas")
 
@@ -105,7 +105,7 @@ async def plan_of(
     of_file: dict[TopicPartition, ReplicaIds] | None,
 ) -> ReassignmentPlan:
     """Return the partitions whose replicas change. click.ClickException: the cluster cannot carry out the plan."""
-    from pykbroker.client.cluster_description import describe_brokers
+    from pykbroker.client.admin.cluster_description import describe_brokers
 
     described = await describe_brokers(admin)
     wanted = [*of_file] if of_file is not None else selected
@@ -129,7 +129,7 @@ async def plan_of(
 
 async def settled_replicas(admin: Admin, selected: Selection) -> dict[TopicPartition, ReplicaIds]:
     """Return the replicas of partitions, without those that a reassignment in progress removes."""
-    from pykbroker.client.reassignments import reassignments
+    from pykbroker.client.admin.reassignments import reassignments
 
     moving = await reassignments(admin)
     return {
@@ -149,7 +149,7 @@ def carry_out(
         return
     if not yes:
         click.confirm(f"Reassign {counted(len(plan), 'partition')}?", abort=True, err=True)
-    from pykbroker.client.reassignments import reassign
+    from pykbroker.client.admin.reassignments import reassign
 
     outcomes = ask(bootstrap, lambda admin: reassign(admin, {each.partition: each.new for each in plan}))
     begun = [each for each in plan if outcomes.get(each.partition) is None]
@@ -164,7 +164,7 @@ def cancel_moves(bootstrap: Sequence[Address], selected: Selection) -> None:
     """Cancel the reassignments of the selected partitions, or of all. click.ClickException: one cannot be cancelled."""
 
     async def work(admin: Admin) -> None:
-        from pykbroker.client.reassignments import reassign, reassignments
+        from pykbroker.client.admin.reassignments import reassign, reassignments
 
         chosen = {one for one, _ in await selected_partitions(admin, selected)}
         moving = {one: None for one in await reassignments(admin) if one in chosen}

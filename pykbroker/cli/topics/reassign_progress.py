@@ -16,8 +16,8 @@ from pykbroker.core.address import Address
 from pykbroker.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
-    from pykbroker.client.reassignments import Reassignment
+    from pykbroker.client.admin.admin import Admin
+    from pykbroker.client.admin.reassignments import Reassignment
     from wire.messages.metadata import MetadataResponsePartition
 
 COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "in_sync", "bytes_left")
@@ -58,7 +58,7 @@ async def moves(
     admin: Admin, selected: Selection
 ) -> tuple[dict[TopicPartition, Reassignment], dict[TopicPartition, MetadataResponsePartition]]:
     """Return the reassignments in progress of the selected partitions, and the metadata of these partitions."""
-    from pykbroker.client.reassignments import reassignments
+    from pykbroker.client.admin.reassignments import reassignments
 
     moving = await reassignments(admin)
     parts = dict(await selected_partitions(admin, selected))
@@ -74,7 +74,7 @@ async def bytes_left(
 
     Return None for a partition without a leader, and if a broker does not answer.
     """
-    from pykbroker.client.reassignments import replica_bytes
+    from pykbroker.client.admin.reassignments import replica_bytes
 
     wanted = defaultdict[int, list[TopicPartition]](list)
     for one, move in moving.items():

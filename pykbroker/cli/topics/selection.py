@@ -12,7 +12,7 @@ from pykbroker.cli.parameters import PARTITION_FORM, partition, together
 from pykbroker.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
     from wire.messages.metadata import MetadataResponsePartition
 
 Selection = Sequence[tuple[str, int | None]]

@@ -19,7 +19,7 @@ from pykbroker.core.new_topic import PARTITIONS_MAX, REPLICAS_MAX, NewTopic
 from wire.sentinels import BROKER_DEFAULT
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin, TopicDescription
+    from pykbroker.client.admin.admin import Admin, TopicDescription
 
 names_argument = click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
 

@@ -10,7 +10,7 @@ from pykbroker.cli.ask import asking, refuse
 from pykbroker.cli.tables import Table, json_option
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin
+    from pykbroker.client.admin.admin import Admin
 
 
 @click.group()
@@ -28,7 +28,7 @@ async def add(admin: Admin, users: tuple[str, ...]) -> None:
     with a user on each line, is better for passwords. A user who exists gets the new password.
     """
     from pykbroker.cli.new_users import new_salt, new_users
-    from pykbroker.client.users import add_user, describe_users
+    from pykbroker.client.admin.users import add_user, describe_users
 
     known = await describe_users(admin)
     for user in new_users(users, "NAME"):
@@ -43,7 +43,7 @@ async def add(admin: Admin, users: tuple[str, ...]) -> None:
 @asking
 async def list_users(admin: Admin, as_json: bool) -> None:
     """List the users, and the mechanisms by which each may log in."""
-    from pykbroker.client.users import describe_users
+    from pykbroker.client.admin.users import describe_users
     from pykbroker.core.security.sasl.scram import SCRAM_HASHES
 
     names = {of.number: of.mechanism for of in SCRAM_HASHES.values()}
@@ -61,7 +61,7 @@ async def list_users(admin: Admin, as_json: bool) -> None:
 @asking
 async def remove(admin: Admin, names: tuple[str, ...]) -> None:
     """Remove users, who cannot log in any more. Their open connections stay."""
-    from pykbroker.client.users import describe_users, remove_user
+    from pykbroker.client.admin.users import describe_users, remove_user
 
     known = await describe_users(admin)
     for name in dict.fromkeys(names):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pykbroker.client.admin import check
+from pykbroker.client.admin.admin import check
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.errors import ConsumerTimeout

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import trio
 
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
+from pykbroker.client.admin.group_offsets import commit_offsets
 from pykbroker.client.group_coordinators import RETRIABLE, GroupCoordinators
-from pykbroker.client.group_offsets import commit_offsets
 from pykbroker.core.consumer.assignors.member import MemberSubscription
 from pykbroker.core.consumer.assignors.protocol import encode_assignment, encode_subscription
 from pykbroker.core.topic_partition import TopicPartition

@@ -8,7 +8,7 @@ import trio
 
 from pykbroker.cli.ask import converse
 from pykbroker.cli.parameters import bootstrap_servers
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -20,7 +20,7 @@ def listed(bootstrap: str) -> Result:
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Return the address of a listener that accepts connections and sends nothing."""
-    monkeypatch.setattr("pykbroker.client.admin_session.CONNECT_S_MAX", 0.2)
+    monkeypatch.setattr("pykbroker.client.admin.admin_session.CONNECT_S_MAX", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 

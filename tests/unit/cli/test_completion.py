@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.cli.group_requests import commit
 from tests.unit.cli.requests import prepare

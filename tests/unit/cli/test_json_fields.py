@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.cli.group_requests import commit, join_classic
 from tests.unit.cli.requests import begin_transaction, prepare, produce

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from wire.declare import Request, Response

@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
+from pykbroker.client.admin.group_description import GroupDescription, MemberDescription, described
+from pykbroker.client.admin.group_offsets import commit_offsets, committed_offsets, delete_offsets
+from pykbroker.client.admin.groups import delete_groups, describe_groups, list_groups
 from pykbroker.client.errors import UnsupportedVersion
 from pykbroker.client.group_coordinators import AVAILABLE_S_MAX, GroupCoordinators
-from pykbroker.client.group_description import GroupDescription, MemberDescription, described
-from pykbroker.client.group_offsets import commit_offsets, committed_offsets, delete_offsets
-from pykbroker.client.groups import delete_groups, describe_groups, list_groups
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.api import ApiKey

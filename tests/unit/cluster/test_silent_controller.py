@@ -32,7 +32,7 @@ async def test_the_controller_is_named_if_only_the_broker_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pykbroker.cli.ask.ANSWER_S_MAX", 1)
-    monkeypatch.setattr("pykbroker.client.cluster_description.CONTROLLER_S_MAX", 0.2)
+    monkeypatch.setattr("pykbroker.client.admin.cluster_description.CONTROLLER_S_MAX", 0.2)
     async with cluster(tmp_path, 1, 2) as running:
         await running.clients[2].create("t", 1)
         assert (await command(running, "elect", "t")).exit_code == 0

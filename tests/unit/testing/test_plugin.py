@@ -20,7 +20,7 @@ USES = "def test_it(kafka_broker): pass\n"
 PARTITIONS = """
 import trio
 
-from pykbroker.client.admin_session import with_admin
+from pykbroker.client.admin.admin_session import with_admin
 from pykbroker.core.address import Address
 
 

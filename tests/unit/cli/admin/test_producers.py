@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from tests.unit.cli.requests import prepare, produce
 
 PRODUCED_AT = 1_700_000_000_000

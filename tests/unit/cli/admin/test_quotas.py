@@ -7,7 +7,7 @@ import json
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from tests.unit.cli.requests import prepare
 from wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

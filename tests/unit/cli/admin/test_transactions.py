@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from pykbroker.cli.admin.transactions import described, listed
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from tests.unit.cli.requests import begin_transaction, init_transactions, prepare
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.cli.group_requests import MEMBER_ID, commit, join_classic, join_consumer
 from tests.unit.cli.requests import prepare, produce

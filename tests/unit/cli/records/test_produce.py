@@ -9,7 +9,7 @@ import pytest
 
 from pykbroker.cli.records.existing_partition import require_partition
 from pykbroker.cli.records.produce import chunks, counted
-from pykbroker.client.admin import Admin
+from pykbroker.client.admin.admin import Admin
 from pykbroker.core.producer.errors import UnknownPartition
 from pykbroker.producer import Producer
 from tests.unit.cli.requests import prepare

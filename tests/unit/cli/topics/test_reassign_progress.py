@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.cli.topics import reassign_progress
 from pykbroker.cli.topics.reassign_progress import Look, bytes_left, wait_until_done
-from pykbroker.client.reassignments import Reassignment
+from pykbroker.client.admin.reassignments import Reassignment
 from pykbroker.core.topic_partition import TopicPartition
 from wire.messages.metadata import MetadataResponsePartition
 
@@ -27,7 +27,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
         assert all(list(partitions) == [ONE] for partitions in wanted.values())
         return {(broker, ONE): known[broker] for broker in wanted if broker in known}
 
-    monkeypatch.setattr("pykbroker.client.reassignments.replica_bytes", replica_bytes)
+    monkeypatch.setattr("pykbroker.client.admin.reassignments.replica_bytes", replica_bytes)
     return known
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.client.admin import TopicDescription
+from pykbroker.client.admin.admin import TopicDescription
 from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import trio
 
-from pykbroker.client.admin import Admin, Connect
+from pykbroker.client.admin.admin import Admin, Connect
 from pykbroker.client.connection import BrokerConnection, connect
 from pykbroker.client.errors import Disconnected, Silent
 from pykbroker.client.security import PLAINTEXT, ClientSecurity

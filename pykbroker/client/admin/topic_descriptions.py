@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pykbroker.client.admin import Admin, check
+from pykbroker.client.admin.admin import Admin, check
 from pykbroker.core.ids import id_text
 from wire.messages.describe_topic_partitions import (
     Cursor,

@@ -7,12 +7,8 @@ from typing import NamedTuple
 
 import trio
 
-from pykbroker.client.admin import Admin, check
-from pykbroker.client.brokers import Brokers
-from pykbroker.client.connection import BrokerConnection
-from pykbroker.client.errors import UnsupportedVersion
-from pykbroker.client.group_coordinators import AVAILABLE_S_MAX, RETRIABLE, RETRY_S, GroupCoordinators, refusal
-from pykbroker.client.group_description import (
+from pykbroker.client.admin.admin import Admin, check
+from pykbroker.client.admin.group_description import (
     CLASSIC,
     CONSUMER,
     TYPES_VERSION,
@@ -22,6 +18,10 @@ from pykbroker.client.group_description import (
     described_consumer,
     group_type,
 )
+from pykbroker.client.brokers import Brokers
+from pykbroker.client.connection import BrokerConnection
+from pykbroker.client.errors import UnsupportedVersion
+from pykbroker.client.group_coordinators import AVAILABLE_S_MAX, RETRIABLE, RETRY_S, GroupCoordinators, refusal
 from pykbroker.core.errors import ApiError
 from wire.api import ApiKey
 from wire.messages.delete_groups import DeleteGroupsRequest

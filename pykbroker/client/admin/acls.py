@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple
 
-from pykbroker.client.admin import Admin, check
+from pykbroker.client.admin.admin import Admin, check
 from pykbroker.core.security.acl.acl import Acl, acl_of
 from pykbroker.core.security.acl.filter import AclFilter
 from wire.messages.create_acls import AclCreation, CreateAclsRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pykbroker.client.admin import TIMEOUT_MS, Admin, check, refusal
+from pykbroker.client.admin.admin import TIMEOUT_MS, Admin, check, refusal
 from pykbroker.client.brokers import Brokers
 from pykbroker.client.errors import Disconnected
 from pykbroker.core.errors import ApiError

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from pykbroker.client.admin import Admin, check
+from pykbroker.client.admin.admin import Admin, check
 from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, SCRAM_HASHES, ScramHash
 from pykbroker.core.security.secret import Secret
 from wire.messages.alter_user_scram_credentials import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from pykbroker.client.admin import TIMEOUT_MS, Admin, check, refusal
+from pykbroker.client.admin.admin import TIMEOUT_MS, Admin, check, refusal
 from pykbroker.client.errors import UnsupportedVersion
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import trio
 
-from pykbroker.client.admin import Admin, check
+from pykbroker.client.admin.admin import Admin, check
 from pykbroker.client.errors import UnsupportedVersion
 from pykbroker.core.address import Address
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
