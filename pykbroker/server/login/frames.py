@@ -36,7 +36,8 @@ class LoginFrames(FrameReader):
     def take(self, data: bytes = b"") -> bytes:
         """Return the kept bytes followed by `data`. A complete token at their beginning gets a request header."""
         data = super().take(data)
-        if self.takes_raw_tokens and len(data) >= SIZE_BYTES:
+        has_header = self._token_ends_at > 0  # the token was put back, since the broker may start no request now
+        if self.takes_raw_tokens and not has_header and len(data) >= SIZE_BYTES:
             (size,) = unpack_size(data)
             if 0 <= size <= self.bytes_max and len(data) >= SIZE_BYTES + size:
                 self._token_ends_at = SIZE_BYTES + HEADER_BYTES + size

@@ -348,6 +348,20 @@ def test_a_client_authenticates_again_also_late_and_without_request_headers(unru
     assert client.heartbeat() == ALICE
 
 
+def test_a_token_without_a_header_waits_while_no_request_may_start(unrun: Unrun) -> None:
+    client = logged_in(shared(unrun, *HANDLERS))
+    client.handshake(version=0)
+    client.budget.is_full = True
+    client.feed(struct.pack(">i", len(GOOD)) + GOOD)
+    assert client.replies() == []
+    client.budget.is_full = False
+    client.connection.relieved()
+    client.connection.resume()
+    assert client.replies() == [b""]
+    client.connection.out.clear()
+    assert (client.logins.successes_again, client.heartbeat()) == (1, ALICE)
+
+
 @pytest.mark.parametrize(
     ("mechanism", "token", "message"),
     [
