@@ -191,7 +191,8 @@ class TlsPump(SocketPump):
     # ---- receiving
 
     def _read(self, connection: ConnectionMachine) -> None:
-        received = RECEIVED_SMALL if connection.room is None else RECEIVED
+        # What the connection has no room for may have to wait in memory that no budget counts.
+        received = RECEIVED_SMALL if connection.room is None else RECEIVED[: len(connection.room) + RECV_BYTES]
         size = self.socket.recv_into(received)
         if size:
             self._unopened = received[:size]

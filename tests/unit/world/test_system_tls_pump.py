@@ -14,6 +14,7 @@ from cryptography.hazmat.bindings.openssl.binding import Binding
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
+from pykbroker.world.system_pump import RECV_BYTES
 from pykbroker.world.system_tls_pump import PIECE_BYTES, SEALED_BYTES
 from tests.unit.world.local_network import Line, LocalNetwork, echo, served
 from tests.unit.world.tls_ends import Ends, TestTls, client_context, ends, server_context
@@ -153,6 +154,7 @@ def test_what_was_received_waits_while_the_connection_wants_no_input() -> None:
         both.serve()
         assert both.taker.got == b"one" + bytes(1000)
         assert not both.poll.is_ready
+        assert len(both.pump._unopened) <= RECV_BYTES, "the rest stays in the kernel, whose memory is limited"
         both.taker.wants_input = True
         both.pump.flush()
         assert both.poll.writes, "bytes in memory make no socket readable"
