@@ -12,16 +12,17 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.sasl.login import Action, Login, LoginState, RequestKind
 from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge, Computation, Mechanism
 from pykbroker.core.security.session import Session
+from pykbroker.core.steps import Steps
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.failure import failure
 from pykbroker.server.frames import FrameReader
-from pykbroker.server.handler import Answer, CloseConnection, Handler, Later, RequestContext
+from pykbroker.server.handler import Answer, CloseConnection, EncodedResponse, Handler, Later, RequestContext
 from pykbroker.server.login.frames import LoginFrames
 from pykbroker.server.login.refusal import LoginRefused
 from pykbroker.server.shared import Routes, Shared
 from pykbroker.server.table import Route
 from wire.api import ApiKey
-from wire.declare import Response
+from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
 from wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from wire.messages.sasl_handshake import SaslHandshakeResponse
@@ -118,8 +119,8 @@ class SaslTable:
         if action is Action.ANSWER:
             return self._clients.token_route if self._frames.takes_raw_tokens else self._clients.routes[key_version]
         if self._frames.takes_raw_tokens:
-            return unanswered(self._clients.token_route, self)
-        return unanswered(self._shared.table[key_version], self, is_answered=action is Action.REFUSE)
+            return UnansweredRoute(self._clients.token_route, self, is_answered=False)
+        return UnansweredRoute(self._shared.table[key_version], self, is_answered=action is Action.REFUSE)
 
     # ---- calls of the handlers
 
@@ -223,23 +224,51 @@ class SaslTable:
 class Unanswered(Handler, msgspec.Struct, frozen=True):
     """The handler of a request that ends a log-in: the connection ends after the delay.
 
-    If `is_answered` is true, the client gets the error response of `route` before, if that API has one.
+    If `is_answered` is true, the client gets the error response of `route` before, if that API has one and the request
+    is not large.
     """
 
     route: Route
     table: SaslTable
     is_answered: bool
 
-    def __call__(self, context: RequestContext, request: Any) -> Answer:
+    def __call__(self, context: RequestContext, request: bytes) -> Answer:
         if not self.is_answered:
             return self.table.refuse(OTHER_MECHANISM, None)
+        return self.table.refuse(WRONG_ORDER, self._error(request))
+
+    def handle_large(self, context: RequestContext, request: bytes) -> Answer:
+        return self.table.refuse(WRONG_ORDER if self.is_answered else OTHER_MECHANISM, None)
+
+    def _error(self, request: bytes) -> Response | None:
         try:
-            response = failure(self.route, request, ApiError(ErrorCode.ILLEGAL_SASL_STATE))
+            decoded = self.route.decode(request, 0, len(request))
+            response = failure(self.route, decoded, ApiError(ErrorCode.ILLEGAL_SASL_STATE))
         except CloseConnection:
-            response = None
-        return self.table.refuse(WRONG_ORDER, response)
+            return None
+        encoded = EncodedResponse([])
+        self.route.encode(response, encoded.parts)
+        return encoded
 
 
-def unanswered(route: Route, table: SaslTable, *, is_answered: bool = False) -> Route:
-    """Return a route that takes the same requests, and ends the log-in."""
-    return Route(route.key, route.version, Unanswered(route, table, is_answered))
+class UnansweredRoute(Route):
+    """The route of a request that ends a log-in.
+
+    The request stays encoded, and so does its response. The objects of both take more than twenty times the memory,
+    which a stranger could let the broker keep until the delay is over.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, route: Route, table: SaslTable, *, is_answered: bool) -> None:
+        super().__init__(route.key, route.version, Unanswered(route, table, is_answered))
+        self.decode = keep
+
+    def decode_in_steps(self, data: Buffer, pos: int, end: int) -> Steps[Any]:
+        return keep(data, pos, end)
+        yield
+
+
+def keep(data: Buffer, pos: int, end: int) -> bytes:
+    """Return a request as it is."""
+    return bytes(data[pos:end])

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
+
+import pytest
 
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.login.logins import LOGIN_S_MAX, LOGIN_SHARE
 from tests.unit.server.login.client import GOOD, HANDLERS, SECOND_NS, WRONG, Client, Unrun, logins_of
-from tests.unit.server.rig import shared
+from tests.unit.server.rig import Api, shared
+from wire.api import ApiKey
+from wire.frame import encode_request
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 
 def test_clients_that_do_not_log_in_in_time_lose_their_connections(unrun: Unrun) -> None:
@@ -79,3 +85,22 @@ def test_a_client_makes_room_for_its_own_request(unrun: Unrun) -> None:
     oldest.feed(part[40_000:])
     assert [client.closes for client in clients] == [1, 0]
     assert oldest.connection.ending is ConnectionEnding.CROWDED_OUT
+
+
+@pytest.mark.parametrize("topics", [6000, 60_000])
+def test_a_request_in_the_middle_of_a_log_in_takes_no_more_memory_than_its_bytes(unrun: Unrun, topics: int) -> None:
+    of = shared(unrun, *HANDLERS, Api(ApiKey.OFFSET_FETCH, "0-7", lambda context, request: None))
+    request = OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="t")] * topics)
+    frame = encode_request(request, 7, 1, "me")
+    client = Client(of)
+    client.connection._frames.bytes_max = len(frame)
+    client.handshake()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        client.feed(frame)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert client.is_held
+    assert after - before < 8 * len(frame)
