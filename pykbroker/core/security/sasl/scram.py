@@ -27,11 +27,11 @@ NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
 VALUE = r"[\x01-\x2b\x2d-\x7f]++"
 NONCE = r"[\x21-\x2b\x2d-\x7e]++"
 EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z]++={VALUE})*+)"
-BASE64 = r"[a-zA-Z0-9/+]*+={0,2}"
+BASE64 = r"(?:[a-zA-Z0-9/+]{4})*+(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 FIRST = re.compile(
     rf"n,(?:a=(?P<authorization_id>{NAME}))?,(?:m={VALUE},)?(?P<bare>n=(?P<name>{NAME}),r=(?P<nonce>{NONCE}){EXTENSIONS})"
 )
-WITHOUT_PROOF = re.compile(rf"(?P<signed>c=(?P<binding>{BASE64}),r=(?P<nonce>{NONCE})){EXTENSIONS}")
+WITHOUT_PROOF = re.compile(rf"(?P<signed>c={BASE64},r=(?P<nonce>{NONCE})){EXTENSIONS}")
 TOKEN_AUTHENTICATION = re.compile(r",tokenauth=(?i:true)(?:,|\Z)")
 """The extension of a client that logs in by a delegation token."""
 
@@ -125,7 +125,7 @@ class ScramExchange:
     def _final(self, text: str, credential: ScramCredential) -> Challenge:
         without_proof, _, proof = text.rpartition(",p=")
         message = WITHOUT_PROOF.fullmatch(without_proof)
-        if message is None or len(message["binding"]) % 4:
+        if message is None:
             raise AuthenticationFailed("the client's final message is no final message of SCRAM", user=self._user)
         if not hmac.compare_digest(message["nonce"].encode(), self._expected_nonce.encode()):
             raise AuthenticationFailed(
