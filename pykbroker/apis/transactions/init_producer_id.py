@@ -31,7 +31,7 @@ class InitProducerId(ApiHandler, frozen=True):
     def __call__(self, context: RequestContext, request: InitProducerIdRequest) -> Answer:
         transactional_id = request.transactional_id
         right = INIT_PRODUCER_ID_IDEMPOTENT if transactional_id is None else INIT_PRODUCER_ID_TRANSACTION
-        if not may(context, right, transactional_id or CLUSTER_NAME):
+        if not may(context, right, CLUSTER_NAME if transactional_id is None else transactional_id):
             return refusal(request, context.version, right.code)
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
             return refusal(request, context.version, ErrorCode.INVALID_REQUEST)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pykbroker.apis.transactions.init_producer_id import InitProducerId
-from pykbroker.core.security.operation import Operation
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
 from pykbroker.core.txn.requests import TransactionAnswer
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.conftest import Client
@@ -59,3 +60,16 @@ def test_only_a_request_with_a_transactional_id_is_authorized_on_that_id(
         context(5, Denies(*denied)), InitProducerIdRequest(transactional_id=transactional_id)
     )
     assert response.error_code == code
+
+
+def test_an_empty_transactional_id_is_authorized_by_its_own_name() -> None:
+    asked = []
+
+    class Names(Denies):
+        def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str, *_: Any) -> bool:
+            asked.append((resource, name))
+            return False
+
+    nothing: Any = None
+    InitProducerId(nothing, nothing)(context(5, Names()), InitProducerIdRequest(transactional_id=""))
+    assert asked == [(ResourceType.TRANSACTIONAL_ID, "")]
