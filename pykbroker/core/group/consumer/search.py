@@ -48,9 +48,8 @@ class TopicSearch:
             steps += more
             if current is None:
                 self._begin(self._waiting.popleft())
-            elif current.advance():
-                shown = current.found if self.shows is None else self.shows(current.found)
-                self.found[current.pattern] = [*shown]
+            elif current.advance(self.shows):
+                self.found[current.pattern] = current.found
                 self._current = None
 
     def _begin(self, pattern: str) -> None:
@@ -73,12 +72,13 @@ class Pass:
         self.steps = 0
         self._look_ahead()
 
-    def advance(self) -> bool:
-        """Match the next names, which cost at most one share of `NamePattern.shares`.
+    def advance(self, shows: Shows | None) -> bool:
+        """Match the next names, which cost at most one share of `NamePattern.shares`, and leave out some by `shows`.
 
         Return whether they were the last.
         """
-        self.found += self._regexp.matching(self._share)
+        matching = self._regexp.matching(self._share)
+        self.found += matching if shows is None else shows(matching)
         return self._look_ahead()
 
     def _look_ahead(self) -> bool:

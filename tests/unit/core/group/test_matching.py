@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -184,6 +184,20 @@ def test_topics_that_no_member_may_describe_are_left_out_until_it_may() -> None:
             elapsed_ms -= 40_000
             beat()
         assert beat() == expected
+
+
+def test_rights_are_asked_for_in_the_same_parts_as_names_are_matched() -> None:
+    harness = ConsumerGroupHarness(LONG_NAMES)
+    asked = []
+
+    def shows(names: Collection[str]) -> Collection[str]:
+        asked.append([*names])
+        return names
+
+    harness.told(ClientRequest(harness.request("a", SLOW_PATTERN), 1, "c", "/127.0.0.1", shows))
+    for _ in LONG_NAMES:
+        harness._do(harness.machine.tick(Now(harness.now_ms, harness.wall_ms)))
+    assert asked == [[name] for name in LONG_NAMES]
 
 
 def test_one_step_matches_several_fast_patterns(steps: list[int]) -> None:
