@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from pykbroker.cli.start.data_dirs import OF_IMAGE, container_data_dir, default_data_dir
-from pykbroker.cli.start.own_certificates import check_own_certificate, keystore_configs
+from pykbroker.cli.start.own_certificates import check_own_certificate
 from pykbroker.cli.start.server_properties import ServerProperties, read_properties
-from pykbroker.cli.start.users import authorizer_configs, log_in_configs
+from pykbroker.cli.start.users import check_has_log_in, check_has_super_user
 from pykbroker.core.address import Address
 from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
 from pykbroker.core.config.config import BrokerConfig, known
@@ -42,6 +42,7 @@ from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.new_user import NewUser
 from pykbroker.core.security.protocol import SecurityProtocol
+from pykbroker.core.security.start_configs import authorizer_configs, keystore_configs, log_in_configs, protocol_of
 from pykbroker.core.settings import Settings
 from pykbroker.world.config_sources import SystemConfigSources
 
@@ -50,14 +51,6 @@ CONTAINER, CONTAINER_ADVERTISED = "0.0.0.0:9092", "localhost:9092"
 
 With variables of another image, clients get the address that they connected to in place of localhost.
 """
-
-PROTOCOLS = {
-    (False, False): SecurityProtocol.PLAINTEXT,
-    (False, True): SecurityProtocol.SSL,
-    (True, False): SecurityProtocol.SASL_PLAINTEXT,
-    (True, True): SecurityProtocol.SASL_SSL,
-}
-"""The protocol of a listener without a name, by whether there are users, and a certificate."""
 
 NODE_ID, BROKER_ID = "node.id", "broker.id"
 """The config of a node's id and its older name, which may set it."""
@@ -106,9 +99,11 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             if self.has_own_certificate:
                 check_own_certificate(texts, listeners)
             if self.users:
+                check_has_log_in(listeners)
                 texts |= log_in_configs(texts, listeners)
             if self.authorizes:
-                texts |= authorizer_configs(texts, self.users)
+                texts |= authorizer_configs(texts, [user.name for user in self.users[:1]])
+                check_has_super_user(texts)
             names = [listener.name for listener in listeners]
             of_controllers = controller_listener_settings(texts, self._listen) if leads else ()
             if self.listen and leads and not of_controllers:
@@ -164,7 +159,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     @property
     def _protocol(self) -> SecurityProtocol:
         """Return the protocol of a listener without a name, which is also its name."""
-        return PROTOCOLS[bool(self.users), self.has_own_certificate]
+        return protocol_of(has_tls=self.has_own_certificate, has_users=bool(self.users))
 
     @property
     def _listen(self) -> tuple[tuple[str, Address], ...]:

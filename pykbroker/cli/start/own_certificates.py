@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from pykbroker.core.config.listener_configs import listener_prefix
 from pykbroker.core.config.listeners import ListenerSettings
-from pykbroker.core.config.tls_settings import KEYSTORE, PEM
+from pykbroker.core.config.tls_settings import KEYSTORE
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.own_certificates import AUTHORITY, hosts_of
-from pykbroker.core.security.own_certificates import KEYSTORE as KEYSTORE_FILE
 from pykbroker.core.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -37,11 +36,6 @@ def check_own_certificate(texts: Mapping[str, str], listeners: Iterable[Listener
                 f"--tls auto and {name} contradict each other: remove one of them, or write the config for one"
                 f" listener, such as {listener_prefix('SSL')}{name}"
             )
-
-
-def keystore_configs(directory: str) -> dict[str, str]:
-    """Return the configs of the keystore that a start makes in a directory."""
-    return {f"{KEYSTORE}.type": PEM, f"{KEYSTORE}.location": os.path.join(directory, KEYSTORE_FILE)}
 
 
 def prepare_certificates(settings: Settings) -> str:

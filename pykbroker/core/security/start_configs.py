@@ -1,0 +1,43 @@
+"""The configs of a start with users, ACLs and a certificate of its own, without a config file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pykbroker.core.config.authorizer_configs import SUPER_USERS
+from pykbroker.core.config.java_classes import AUTHORIZER, STANDARD_AUTHORIZER
+from pykbroker.core.config.listener_configs import listener_prefix
+from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.tls_settings import KEYSTORE, PEM
+from pykbroker.core.security.own_certificates import KEYSTORE as KEYSTORE_FILE
+from pykbroker.core.security.protocol import SecurityProtocol
+from pykbroker.core.security.sasl.scram import SCRAM_HASHES
+from pykbroker.core.security.sasl.settings import ENABLED, JAAS, PLAIN, PLAIN_MODULE, SCRAM_USERS
+
+
+def protocol_of(*, has_tls: bool, has_users: bool) -> SecurityProtocol:
+    """Return the protocol of the listener for clients."""
+    if has_users:
+        return SecurityProtocol.SASL_SSL if has_tls else SecurityProtocol.SASL_PLAINTEXT
+    return SecurityProtocol.SSL if has_tls else SecurityProtocol.PLAINTEXT
+
+
+def keystore_configs(directory: str) -> dict[str, str]:
+    """Return the configs of the keystore that a start makes in a directory."""
+    return {f"{KEYSTORE}.type": PEM, f"{KEYSTORE}.location": f"{directory}/{KEYSTORE_FILE}"}
+
+
+def log_in_configs(texts: Mapping[str, str], listeners: Iterable[ListenerSettings]) -> dict[str, str]:
+    """Return the configs that let users log in by SCRAM and PLAIN on each listener with SASL, unless they are set."""
+    made = {ENABLED: ",".join([*SCRAM_HASHES, PLAIN])}
+    for listener in listeners:
+        if listener.protocol.has_sasl:
+            made[listener_prefix(listener.name, PLAIN) + JAAS] = f"{PLAIN_MODULE} required {SCRAM_USERS}=true;"
+    return {name: text for name, text in made.items() if name not in texts}
+
+
+def authorizer_configs(texts: Mapping[str, str], super_users: Iterable[str]) -> dict[str, str]:
+    """Return the configs of Kafka's authorizer, with more super users than the configs have, by name."""
+    configured = texts.get(SUPER_USERS, "").strip().strip(";")
+    supers = ";".join(filter(None, [configured, *(f"User:{user}" for user in super_users)]))
+    return {AUTHORIZER: STANDARD_AUTHORIZER, SUPER_USERS: supers}
