@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pykbroker.core.settings import Settings
 
 HOST = "127.0.0.1"
+OWN_LISTENER, OWN_USER = "FIXTURE", "ANONYMOUS"
+"""The listener of a secured broker for the requests of the fixture, and the user that makes them without a log-in."""
 INSTEAD = {
     "listeners": "write port= for a port on 127.0.0.1",
     "advertised.listeners": "let clients use the address that they connected to",
@@ -43,6 +45,12 @@ class BrokerOptions:
     """The port of the controller's listener, 0 for any free one. None stands for a broker without other nodes."""
     controller: str | None = None
     """The address of the controller if it runs in another process."""
+    tls: bool = False
+    """Whether clients use TLS, with a certificate that the broker makes."""
+    users: Mapping[str, str] = field(default_factory=dict)
+    """The passwords by name of the users who log in. Without any, nobody does."""
+    authorize: bool = False
+    """Whether users may do only what ACLs allow. The first one is a super user."""
     start_timeout: float | None = START_TIMEOUT_S
     """The longest start in seconds. None stands for no limit."""
 
@@ -58,6 +66,8 @@ class BrokerOptions:
         from pykbroker.core.new_topic import NewTopic
         from pykbroker.core.settings import Settings
 
+        if self.is_secured:
+            return self._secured(directory)
         return Settings(
             broker_config({**self.configs, "log.dirs": directory}),
             (directory,),
@@ -68,6 +78,53 @@ class BrokerOptions:
             quorum=() if self.controller is None else (parse_address(self.controller),),
             memory=self.data_dir is None,
             topics=tuple(NewTopic(name, partitions) for name, partitions in self.topics.items()),
+        )
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether clients use TLS or log in."""
+        return self.tls or bool(self.users)
+
+    def _secured(self, directory: str) -> Settings:
+        """Return the settings of a broker with a listener for clients, and one for the requests of the fixture."""
+        import socket
+        import time
+
+        from pykbroker.core.address import Address
+        from pykbroker.core.config.listeners import ListenerSettings, with_listeners
+        from pykbroker.core.new_topic import NewTopic
+        from pykbroker.core.new_user import NewUser
+        from pykbroker.core.security.own_certificates import hosts_of
+        from pykbroker.core.security.secret import Secret
+        from pykbroker.core.security.start_configs import (
+            authorizer_configs,
+            keystore_configs,
+            log_in_configs,
+            protocol_of,
+        )
+        from pykbroker.core.settings import Settings
+
+        protocol = protocol_of(has_tls=self.tls, has_users=bool(self.users))
+        of_clients = ListenerSettings(protocol.name, Address(HOST, self.port), None, protocol)
+        listeners = (of_clients, ListenerSettings(OWN_LISTENER, Address(HOST, 0)))
+        texts = with_listeners({**self.configs, "log.dirs": directory}, listeners)
+        if self.tls:
+            from pykbroker.tls.own_certificates import keep_certificates
+
+            keep_certificates(directory, hosts_of(listeners, socket.gethostname()), time.time())
+            texts |= keystore_configs(directory)
+        if self.users:
+            texts |= log_in_configs(texts, listeners)
+        if self.authorize:
+            texts |= authorizer_configs(texts, [*list(self.users)[:1], OWN_USER])
+        return Settings(
+            broker_config(texts),
+            (directory,),
+            listeners=listeners,
+            inter_broker_listener=OWN_LISTENER,
+            memory=self.data_dir is None,
+            topics=tuple(NewTopic(name, partitions) for name, partitions in self.topics.items()),
+            users=tuple(NewUser(name, Secret(password)) for name, password in self.users.items()),
         )
 
     def waited_for(self, directory: str) -> str:
@@ -98,6 +155,10 @@ def checked_options(
     process: Any,
     start_timeout: Any,
     environ: Mapping[str, str],
+    *,
+    tls: Any = False,
+    users: Any = None,
+    authorize: Any = False,
 ) -> BrokerOptions:
     """Return the options of `running_broker`. StartError: one sentence that names the option and what to write."""
     from pykbroker.core.address import PORT_MAX
@@ -124,8 +185,29 @@ def checked_options(
         {**variables.texts, **texts},
         data_directory(data_dir),
         process,
+        tls=tls,
+        users=checked_users(tls, users, authorize),
+        authorize=authorize,
         start_timeout=start_timeout,
     )
+
+
+def checked_users(tls: Any, users: Any, authorize: Any) -> dict[str, str]:
+    """Return the passwords of users by name. StartError: an option about security is invalid."""
+    from pykbroker.core.errors import StartError
+
+    for name, value in (("tls", tls), ("authorize", authorize)):
+        if not isinstance(value, bool):
+            raise StartError(f"{name} is {value!r}: write True or False")
+    if users is not None and not isinstance(users, Mapping):
+        raise StartError("users is no dict: write one of names and passwords, such as {'alice': 'secret'}")
+    found = dict(users or {})
+    for name, password in found.items():
+        if not isinstance(name, str) or not isinstance(password, str) or not (name and name.isascii() and password):
+            raise StartError(f"users: {name!r} is no name in ASCII, or has no password: write {{'alice': 'secret'}}")
+    if authorize and not found:
+        raise StartError("authorize=True needs a user, who may do everything: write users={'alice': 'secret'}, too")
+    return found
 
 
 def check_start_timeout(seconds: Any) -> None:

@@ -16,7 +16,7 @@ from pykbroker.world.shadowing import require_ours
 
 T = TypeVar("T")
 
-OPTIONS = ("configs", "topics", "data_dir", "process", "port", "start_timeout")
+OPTIONS = ("configs", "topics", "data_dir", "process", "port", "start_timeout", "tls", "users", "authorize")
 CLUSTER_OPTIONS = ("brokers", "replicas", "configs", "topics", "data_dir", "start_timeout")
 
 

@@ -6,11 +6,13 @@ import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
+from pykbroker.testing.log_in_settings import LogInSettings
 from pykbroker.testing.options import (
     HOST,
+    OWN_LISTENER,
     START_TIMEOUT_S,
     BrokerOptions,
     ConfigValue,
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
     from pykbroker.processes.messages import Announcement
 
 
-INSTEAD_OF_OPTIONS = {f"--listen {HOST}:PORT": "port=", "--data-dir or in log.dirs": "data_dir="}
+INSTEAD_OF_OPTIONS = {
+    "--tls auto": "tls=True",
+    f"--listen {HOST}:PORT": "port=",
+    "--data-dir or in log.dirs": "data_dir=",
+}
 """Option of the command `pykbroker start`, in error messages -> the same option of `running_broker`."""
 
 
@@ -38,17 +44,24 @@ def running_broker(
     data_dir: str | os.PathLike[str] | None = None,
     process: bool = False,
     start_timeout: float = START_TIMEOUT_S,
+    tls: bool = False,
+    users: Mapping[str, str] | None = None,
+    authorize: bool = False,
 ) -> Iterator[RunningBroker]:
     """Run a broker until the block ends.
 
     `port` 0 selects a free port. `topics` names topics of num.partitions partitions, or maps names to numbers of
     partitions. `configs` maps Kafka's names of broker configs to values; they take precedence over PYKBROKER_*
     variables. `data_dir` is a directory that keeps the data, by default a temporary one. `process` runs the broker in
-    a child process instead of a thread. `start_timeout` limits each start, in seconds. StartError: an option is
-    invalid, or the broker cannot start, or not in time.
+    a child process instead of a thread. `start_timeout` limits each start, in seconds. With `tls`, clients use TLS.
+    `users` maps the names of users to passwords: clients must log in as one of them. With `authorize`, users may do
+    only what ACLs allow, and the first one may do everything. StartError: an option is invalid, or the broker cannot
+    start, or not in time.
     """
     require_ours()
-    options = checked_options(port, topics, configs, data_dir, process, start_timeout, os.environ)
+    options = checked_options(
+        port, topics, configs, data_dir, process, start_timeout, os.environ, tls=tls, users=users, authorize=authorize
+    )
     with nullcontext(options.data_dir) if options.data_dir else temporary_directory() as directory:
         broker = RunningBroker(options, directory)
         try:
@@ -78,10 +91,11 @@ class RunningBroker:
     """
 
     def __init__(self, options: BrokerOptions, directory: str) -> None:
-        self._options, self._owner = options, os.getpid()
+        self._options, self._owner, self._directory = options, os.getpid(), directory
         self._runner = runner(options, directory)
         try:
-            self.host, self.port = HOST, start(self._runner, options).address.port
+            self._announced = start(self._runner, options)
+            self.host, self.port = HOST, self._announced.address.port
         except BaseException:
             self._runner.close()
             raise
@@ -90,6 +104,28 @@ class RunningBroker:
     def bootstrap(self) -> str:
         """Return HOST:PORT for a client's bootstrap servers."""
         return f"{self.host}:{self.port}"
+
+    def kafka_python(self, user: str | None = None) -> dict[str, Any]:
+        """Return the keyword arguments of kafka-python for a user. ValueError: the broker has no such user."""
+        return self._client_settings().kafka_python(user)
+
+    def aiokafka(self, user: str | None = None) -> dict[str, Any]:
+        """Return the keyword arguments of aiokafka for a user. ValueError: the broker has no such user."""
+        return self._client_settings().aiokafka(user)
+
+    def confluent(self, user: str | None = None) -> dict[str, str]:
+        """Return the configs of confluent-kafka for a user. ValueError: the broker has no such user."""
+        return self._client_settings().confluent(user)
+
+    def java(self, user: str | None = None) -> dict[str, str]:
+        """Return the properties of a Java client for a user. ValueError: the broker has no such user."""
+        return self._client_settings().java(user)
+
+    def _client_settings(self) -> LogInSettings:
+        from pykbroker.core.security.own_certificates import AUTHORITY
+
+        authority = f"{self._directory}/{AUTHORITY}" if self._options.tls else None
+        return LogInSettings(self.bootstrap, authority, self._options.users)
 
     def topic(
         self, name: str | None = None, partitions: int = 1, *, configs: Mapping[str, ConfigValue] | None = None
@@ -121,7 +157,7 @@ class RunningBroker:
         if os.getpid() != self._owner:
             raise RuntimeError(f"only process {self._owner}, which started the broker, can restart it")
         self._runner.stop()
-        start(self._runner, self._options.at(self.port))
+        self._announced = start(self._runner, self._options.at(self.port))
 
     def stop(self) -> None:
         """Stop the broker in order and wait for it; `restart` starts it again. A second call does nothing."""
@@ -136,10 +172,9 @@ class RunningBroker:
 
     def _ask(self, work: Callable[[Admin], Awaitable[None]]) -> None:
         """Run `work` with an admin client. ConnectionError: the broker has stopped."""
-        from pykbroker.core.address import Address
         from pykbroker.testing.admin_thread import ask
 
-        ask([Address(self.host, self.port)], work)
+        ask([self._announced.listeners.get(OWN_LISTENER, self._announced.address)], work)
 
 
 def runner(options: BrokerOptions, directory: str) -> Runner:
