@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pykbroker.cli.client_config import client_config_option, security_of_command
 from pykbroker.cli.own_address import DEFAULT_TEXT, default_bootstrap
-from pykbroker.cli.parameters import bootstrap_servers
+from pykbroker.cli.parameters import bootstrap_servers, together
 from pykbroker.core.address import Address
 from pykbroker.core.address import named as named
 
 if TYPE_CHECKING:
     from pykbroker.client.admin.admin import Admin
+    from pykbroker.client.security import ClientSecurity
 
 T = TypeVar("T")
 
@@ -23,20 +25,31 @@ ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
 BOOTSTRAP_VARIABLE = "PYKBROKER_BOOTSTRAP"
 
-bootstrap_option = click.option(
-    "-b",
-    "--bootstrap",
-    envvar=BOOTSTRAP_VARIABLE,
-    show_envvar=True,
-    type=bootstrap_servers,
-    metavar="HOST[:PORT],...",
-    default=default_bootstrap,
-    help=f"The brokers to try in this order; port 9092 may be left out. {DEFAULT_TEXT}",
+bootstrap_option = together(
+    click.option(
+        "-b",
+        "--bootstrap",
+        envvar=BOOTSTRAP_VARIABLE,
+        show_envvar=True,
+        type=bootstrap_servers,
+        metavar="HOST[:PORT],...",
+        default=default_bootstrap,
+        help=f"The brokers to try in this order; port 9092 may be left out. {DEFAULT_TEXT}",
+    ),
+    client_config_option,
 )
+"""The options of a command that connects: --bootstrap and --client-config."""
 
 
-def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]], option: str = "--bootstrap") -> T:
+def ask(
+    bootstrap: Sequence[Address],
+    work: Callable[[Admin], Awaitable[T]],
+    option: str = "--bootstrap",
+    security: ClientSecurity | None = None,
+) -> T:
     """Return what `work` returns for an admin client of the first broker that answers. `option` names the brokers.
+
+    `security` is by default that of --client-config.
 
     click.ClickException: no broker answers, or it refuses a request.
     """
@@ -46,7 +59,7 @@ def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]], opt
     from pykbroker.core.errors import ApiError
 
     try:
-        return trio.run(converse, bootstrap, work)
+        return trio.run(converse, bootstrap, work, security)
     except BrokenPipeError:
         raise  # the reader of the output has gone, as in `pykbroker topics list | head -1`
     except OSError as error:
@@ -54,7 +67,7 @@ def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]], opt
             f"no broker answers on {named(bootstrap)} ({error}): start one, or choose another with {option}"
         ) from None
     except trio.TooSlowError:
-        raise click.ClickException(trio.run(explain_silence, bootstrap)) from None
+        raise click.ClickException(trio.run(explain_silence, bootstrap, security)) from None
     except (ApiError, Disconnected, UnsupportedVersion) as error:
         raise click.ClickException(str(error)) from None
 
@@ -75,14 +88,14 @@ def refuse(reasons: Iterable[str]) -> None:
         raise click.ClickException(lines)
 
 
-async def explain_silence(bootstrap: Sequence[Address]) -> str:
+async def explain_silence(bootstrap: Sequence[Address], security: ClientSecurity | None = None) -> str:
     """Return which node has not answered a request: the broker, or the controller that the broker waits for."""
     from pykbroker.client.admin.admin_session import with_admin
     from pykbroker.client.admin.cluster_description import find_controller
     from pykbroker.client.errors import Disconnected, UnsupportedVersion
 
     with suppress(OSError, Disconnected, UnsupportedVersion):
-        if await with_admin(bootstrap, CLIENT_ID, find_controller) is None:
+        if await with_admin(bootstrap, CLIENT_ID, find_controller, security or security_of_command()) is None:
             return (
                 f"the controller has not answered the broker on {named(bootstrap)} within {ANSWER_S_MAX} s: start the"
                 " controller's node"
@@ -90,11 +103,13 @@ async def explain_silence(bootstrap: Sequence[Address]) -> str:
     return f"the broker on {named(bootstrap)} has not answered within {ANSWER_S_MAX} s"
 
 
-async def converse(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]]) -> T:
+async def converse(
+    bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[T]], security: ClientSecurity | None = None
+) -> T:
     """Connect, return what `work` returns, and disconnect, within `ANSWER_S_MAX`. trio.TooSlowError."""
     import trio
 
     from pykbroker.client.admin.admin_session import with_admin
 
     with trio.fail_after(ANSWER_S_MAX):
-        return await with_admin(bootstrap, CLIENT_ID, work)
+        return await with_admin(bootstrap, CLIENT_ID, work, security or security_of_command())

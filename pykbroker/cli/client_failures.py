@@ -29,6 +29,7 @@ def failing_as_sentence(
     output raises BrokenPipeError, which click handles silently.
     """
     from pykbroker.cli.failures import leaves
+    from pykbroker.client.errors import AuthenticationError
     from pykbroker.core.errors import ApiError
 
     try:
@@ -37,7 +38,10 @@ def failing_as_sentence(
         reasons = list(leaves(error))
         if broken := [each for each in reasons if isinstance(each, BrokenPipeError)]:
             raise broken[0] from None
-        if not all(isinstance(each, (*expected, ApiError, TimeoutError, ValueError, OSError)) for each in reasons):
+        if not all(
+            isinstance(each, (*expected, ApiError, AuthenticationError, TimeoutError, ValueError, OSError))
+            for each in reasons
+        ):
             raise
         text = "; ".join(dict.fromkeys(map(str, reasons)))
         raise click.ClickException(text + note()) from None

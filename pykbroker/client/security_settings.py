@@ -72,6 +72,12 @@ WITHOUT_EFFECT = (
 JAAS = "sasl_jaas_config"
 OF_TLS, OF_SASL = (*PYTHON_TLS, *JAVA_TLS, *WITHOUT_EFFECT), (*SASL, JAAS)
 KNOWN = ("security_protocol", *OF_TLS, *OF_SASL)
+JAVA_CLASSES = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "ssl.engine.factory.class",
+)
 PREFIXES = ("ssl_", "sasl_", "security_")
 
 
@@ -83,6 +89,22 @@ def split_security(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     """Return the settings of TLS, SASL and proxies, and all others."""
     security = {name: value for name, value in given.items() if name in SECURITY or name.startswith(PREFIXES)}
     return security, {name: value for name, value in given.items() if name not in security}
+
+
+def settings_of_properties(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of TLS and SASL in the properties of a Java client that have an effect.
+
+    As in Kafka, others have none. Raise InvalidSetting for a class of the user's, which only Java can load.
+    """
+    protocol = protocol_of(texts.get("security.protocol", "").strip() or "PLAINTEXT")
+    if protocol is SecurityProtocol.PLAINTEXT:
+        return {}
+    classes = [name for name, text in texts.items() if text and name in JAVA_CLASSES]
+    if classes:
+        raise InvalidSetting(f"{classes[0]} names a class of Java, which pykbroker cannot load: leave it out")
+    names = ("security_protocol", *(JAVA_TLS if protocol.has_tls else ()))
+    names += ("sasl_mechanism", JAAS) if protocol.has_sasl else ()
+    return {name: texts[dotted] for name in names if (dotted := name.replace("_", ".")) in texts}
 
 
 def client_security(given: Mapping[str, Any], place: str = "the client") -> ClientSecurity:

@@ -6,21 +6,24 @@ import asyncio
 import re
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
+from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import SaslAuthenticationFailedError
 
-import pykbroker.kafka
 from pykbroker.cli.kafka_tools.__main__ import main
+from pykbroker.cli.main import pykbroker
 from pykbroker.client.errors import AuthenticationError
 from pykbroker.consumer import AsyncConsumer
+from pykbroker.kafka import KafkaProducer as DropIn
 from pykbroker.producer import AsyncProducer
 from tests.interop.group_scenarios import SOON
 from tests.interop.raw_client import RawClient
@@ -166,7 +169,7 @@ def test_clients_of_all_libraries_write_and_read(clients: str, mechanism: str, u
     async def third() -> list[bytes]:
         async with AIOKafkaProducer(**python) as sender:
             await sender.send_and_wait(topic, b"aiokafka")
-        own = pykbroker.kafka.KafkaProducer(**python)
+        own = DropIn(**python)
         own.send(topic, b"pykbroker").get(10)
         own.close()
         async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **python) as reader:
@@ -236,7 +239,7 @@ def test_clients_with_a_wrong_password_are_told_so(secured: BrokerProcess, clien
                 await reader.getone()
 
     asyncio.run(start_ours())
-    drop_in: Any = pykbroker.kafka.KafkaProducer(**of_python(clients, "PLAIN", "alice", "wrong-canary"))
+    drop_in: Any = DropIn(**of_python(clients, "PLAIN", "alice", "wrong-canary"))
     with pytest.raises(SaslAuthenticationFailedError, match=text):
         drop_in.send("refused", b"x").get(10)
     drop_in.close()
@@ -260,7 +263,7 @@ def test_clients_of_a_listener_with_short_sessions_authenticate_again(secured: B
     eventually(has_authenticated_again)
     assert set(failures) == {None}
     assert counted(secured, "failed_reauthentication") == 0
-    own = pykbroker.kafka.KafkaProducer(**of_python(short, *USERS[0]))
+    own = DropIn(**of_python(short, *USERS[0]))
     before = counted(secured, "successful_reauthentication")
 
     def has_renewed_its_session() -> bool:
@@ -291,3 +294,42 @@ def counted(broker: BrokerProcess, name: str) -> float:
     with urllib.request.urlopen(address, timeout=10) as answer:
         text = answer.read().decode()
     return float(re.search(rf"^pykbroker_{name}_total (\S+)$", text, re.MULTILINE)[1])  # type: ignore[index]
+
+
+def test_commands_connect_by_the_properties_of_a_java_client(clients: str, tmp_path: Path) -> None:
+    good, wrong, other = (tmp_path / name for name in ("good", "wrong", "other"))
+    for file, configs in (
+        (good, of_java("", *USERS[0]) | {"acks": "all", "ssl.truststore.location": "/nowhere"}),
+        (wrong, of_java("", "PLAIN", "alice", "wrong-canary")),
+        (other, {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}),
+    ):
+        file.write_text("".join(f"{name}={value}\n" for name, value in configs.items() if value))
+
+    def run(file: Path, *words: str, lines: str = "") -> tuple[int, str]:
+        done = CliRunner().invoke(pykbroker, [*words, "-b", clients, "--client-config", str(file)], input=lines)
+        return done.exit_code, done.output
+
+    assert run(good, "topics", "create", "commanded")[0] == 0
+    assert run(good, "produce", "commanded", "--partition", "0", lines="one\n")[0] == 0
+    assert run(good, "consume", "commanded", "--from", "beginning", "--count", "1") == (0, "one\n")
+    assert run(good, "wait")[0] == 0
+    for command in (("topics", "list"), ("wait",), ("consume", "commanded"), ("produce", "commanded")):
+        code, output = run(wrong, *command, lines="one\n")
+        assert (code, "Authentication failed: Invalid username or password" in output) == (1, True), output
+        assert "canary" not in output
+        code, output = run(other, *command)
+        assert (code, "sasl_mechanism='GSSAPI' is not supported" in output) == (1, True), output
+
+
+def test_kafka_tools_connect_by_their_command_config(
+    clients: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in of_java("", *USERS[2]).items() if value))
+    words = ["--bootstrap-server", clients, "--command-config", str(file)]
+    assert main(["kafka-topics", *words, "--create", "--topic", "tooled"]) == 0
+    assert main(["kafka-console-consumer", *words, "--topic", "tooled", "--timeout-ms", "100"]) == 0
+    file.write_text(file.read_text().replace("carol-canary", "wrong-canary"))
+    capsys.readouterr()
+    assert main(["kafka-topics", *words, "--list"]) == 1
+    assert "Authentication failed during authentication due to invalid credentials" in capsys.readouterr().out

@@ -12,6 +12,7 @@ from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin.admin import Admin
+    from pykbroker.client.security import ClientSecurity
 
 RETRY_S = 0.1
 
@@ -36,18 +37,23 @@ def wait(bootstrap: Sequence[Address], timeout: float) -> None:
     click.echo(f"The broker on {named(bootstrap)} answers.")
 
 
-async def answered(bootstrap: Sequence[Address], timeout: float) -> str | None:
-    """Request metadata until the broker answers. Return None, or the last failure if `timeout` seconds pass."""
+async def answered(bootstrap: Sequence[Address], timeout: float, security: ClientSecurity | None = None) -> str | None:
+    """Request metadata until the broker answers. Return None, or the last failure if `timeout` seconds pass.
+
+    click.ClickException: broker or client refuse the other, which no further attempt changes.
+    """
     import trio
 
-    from pykbroker.client.errors import Disconnected
+    from pykbroker.client.errors import AuthenticationError, Disconnected
 
     reason = "it accepts connections, but is silent"
     with trio.move_on_after(timeout):
         while True:
             try:
-                await converse(bootstrap, ask_metadata)
+                await converse(bootstrap, ask_metadata, security)
                 return None
+            except AuthenticationError as refusal:
+                raise click.ClickException(str(refusal)) from None
             except (OSError, Disconnected) as failure:
                 reason = str(failure)
             except trio.TooSlowError:

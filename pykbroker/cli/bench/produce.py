@@ -124,7 +124,7 @@ class ProduceBenchmark:
 
         async with Producer(**self._settings) as producer, trio.open_nursery() as nursery:
             if self._partition is not None:
-                await require_partition(producer, self._settings["bootstrap_servers"], self._topic, self._partition)
+                await require_partition(producer, self._settings, self._topic, self._partition)
             with interruption.cancels():
                 for rows, due in self._calls(measurement.began):
                     if due is not None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pykbroker.cli.kafka_tools.options import Given, InvalidCommandLine
+from pykbroker.cli.kafka_tools.properties import security_settings
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin.admin import Admin
+    from pykbroker.client.security import ClientSecurity
 
 REACH_S_MAX = 60
 """The longest wait for a broker: Kafka's default.api.timeout.ms. Init containers rely on it to wait for a start."""
-PLAINTEXT = ("", "PLAINTEXT")
 
 
 def bootstrap(given: Given) -> tuple[Address, ...]:
@@ -35,13 +36,6 @@ def bootstrap(given: Given) -> tuple[Address, ...]:
     return tuple(found)
 
 
-def client_properties(given: Given, *options: str) -> dict[str, str]:
-    """Return the settings in the files of options. InvalidCommandLine: one cannot be read, or asks for SASL or TLS."""
-    found = file_properties(given, *options)
-    check_security(found)
-    return found
-
-
 def file_properties(given: Given, *options: str) -> dict[str, str]:
     """Return the properties in the files of options. InvalidCommandLine: one cannot be read."""
     from pykbroker.cli.start.server_properties import read_properties
@@ -56,17 +50,14 @@ def file_properties(given: Given, *options: str) -> dict[str, str]:
     return found
 
 
-def check_security(settings: Mapping[str, str]) -> None:
-    """Raise InvalidCommandLine if settings of a client ask for SASL or TLS.
+def security_of(settings: Mapping[str, Any]) -> ClientSecurity:
+    """Return the security of a client's settings. InvalidCommandLine: the settings of TLS or SASL do not work."""
+    from pykbroker.client.security_settings import InvalidSetting, client_security, split_security
 
-    As in Kafka, other settings of SASL and TLS have no effect on a connection with PLAINTEXT.
-    """
-    protocol = settings.get("security.protocol", "").strip().upper()
-    if protocol not in PLAINTEXT:
-        raise InvalidCommandLine(
-            f"security.protocol={protocol} is not supported: the tools use a PLAINTEXT listener, so name one in"
-            " --bootstrap-server and leave out settings of SASL and TLS"
-        )
+    try:
+        return client_security(split_security(settings)[0], "--command-config")
+    except InvalidSetting as error:
+        raise InvalidCommandLine(str(error)) from None
 
 
 def talk(given: Given, work: Callable[[Admin], Awaitable[None]], *, reach_s: float = REACH_S_MAX) -> None:
@@ -77,10 +68,10 @@ def talk(given: Given, work: Callable[[Admin], Awaitable[None]], *, reach_s: flo
     from pykbroker.cli.ask import ask
 
     servers = bootstrap(given)
-    client_properties(given, "command-config")
+    security = security_of(security_settings(file_properties(given, "command-config")))
     if reach_s:
-        reach(servers, reach_s)
-    ask(servers, work, "--bootstrap-server")
+        reach(servers, reach_s, security)
+    ask(servers, work, "--bootstrap-server", security)
 
 
 def talk_in_time(given: Given, work: Callable[[Admin], Awaitable[None]]) -> None:
@@ -88,14 +79,14 @@ def talk_in_time(given: Given, work: Callable[[Admin], Awaitable[None]]) -> None
     talk(given, work, reach_s=given.number("timeout", REACH_S_MAX * 1000, 1) / 1000)
 
 
-def reach(servers: Sequence[Address], within_s: float = REACH_S_MAX) -> None:
-    """Wait until a broker answers. click.ClickException: none has answered within this time."""
+def reach(servers: Sequence[Address], within_s: float, security: ClientSecurity) -> None:
+    """Wait until a broker answers. click.ClickException: none has answered within this time, or one refuses."""
     import trio
 
     from pykbroker.cli.admin.wait import answered
     from pykbroker.cli.ask import named
 
-    reason = trio.run(answered, servers, within_s)
+    reason = trio.run(answered, servers, within_s, security)
     if reason is not None:
         raise click.ClickException(
             f"no broker has answered on {named(servers)} within {within_s:g} s ({reason}): start one, or name another"

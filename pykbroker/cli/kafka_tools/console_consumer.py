@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.kafka_tools.connection import REACH_S_MAX, bootstrap, check_security, client_properties, reach
+from pykbroker.cli.kafka_tools.connection import REACH_S_MAX, bootstrap, file_properties, reach, security_of
 from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, missing, pairs
 from pykbroker.cli.kafka_tools.properties import client_settings, warn
 from pykbroker.cli.records.read_range import BEGINNING, END
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pykbroker.cli.kafka_tools.console_format import ConsoleFormat
     from pykbroker.cli.records.read_plan import ReadPlan
     from pykbroker.client.admin.admin import Admin
+    from pykbroker.client.security import ClientSecurity
     from pykbroker.core.address import Address
     from pykbroker.core.consumer.records import FetchedColumns
     from pykbroker.core.topic_partition import TopicPartition
@@ -71,7 +72,9 @@ def run(given: Given) -> int:
     form, settings = console_format(given), settings_of(given)
     start_of(given, settings)
     timeout_s = given.number("timeout-ms", -1) / 1000
-    reach(servers, min(REACH_S_MAX, max(timeout_s, REACH_S_MIN)) if timeout_s >= 0 else REACH_S_MAX)
+    reach(
+        servers, min(REACH_S_MAX, max(timeout_s, REACH_S_MIN)) if timeout_s >= 0 else REACH_S_MAX, security_of(settings)
+    )
     printing = Printing(given, form, timeout_s)
     try:
         with warning_lines():
@@ -112,19 +115,18 @@ def console_format(given: Given) -> ConsoleFormat:
     """Return the format that properties and deserializers describe. InvalidCommandLine: a deserializer is unknown."""
     from pykbroker.cli.kafka_tools.console_format import parsed_format
 
-    texts = client_properties(given, "formatter-config")
+    texts = file_properties(given, "formatter-config")
     texts |= pairs(given.all("property", "formatter-property"), "property")
     names = ("key-deserializer", "value-deserializer")
     return parsed_format(texts | {name.replace("-", "."): given.text(name) for name in names if name in given})
 
 
 def settings_of(given: Given) -> dict[str, Any]:
-    """Return the settings of the consumer. InvalidCommandLine: they ask for SASL or TLS, or contradict the options."""
+    """Return the settings of the consumer. InvalidCommandLine: they contradict the options, or are wrong."""
     from pykbroker.consumer.settings import ConsumerSettings
 
-    files = client_properties(given, "command-config", "consumer.config")
+    files = file_properties(given, "command-config", "consumer.config")
     properties = pairs(given.all("consumer-property", "command-property"), "consumer-property")
-    check_security(properties)
     settings = client_settings(files | properties, ConsumerSettings)
     settings.pop("bootstrap_servers", None)
     groups = {*given.all("group"), *(found["group.id"] for found in (files, properties) if "group.id" in found)}
@@ -225,7 +227,7 @@ async def plan_of(given: Given, servers: tuple[Address, ...], settings: dict[str
     from pykbroker.cli.ask import named
     from pykbroker.cli.records.read_plan import ReadPlan
 
-    partitions = await partitions_of(given, servers)
+    partitions = await partitions_of(given, servers, security_of(settings))
     count = given.number("max-messages", -1)
     return ReadPlan(
         topics=list(dict.fromkeys(each.topic for each in partitions)),
@@ -261,7 +263,7 @@ def reset_of(settings: Mapping[str, Any]) -> str:
     return RESETS.get(reset, END)
 
 
-async def partitions_of(given: Given, servers: tuple[Address, ...]) -> list[TopicPartition]:
+async def partitions_of(given: Given, servers: tuple[Address, ...], security: ClientSecurity) -> list[TopicPartition]:
     """Return the partitions to read. Wait for a topic that does not exist yet.
 
     As with Kafka's tool, the broker creates the topic if auto.create.topics.enable permits it.
@@ -276,7 +278,7 @@ async def partitions_of(given: Given, servers: tuple[Address, ...]) -> list[Topi
         found.extend(await existing(admin, given))
 
     while True:
-        await converse(servers, look)
+        await converse(servers, look, security)
         if found:
             return found
         await trio.sleep(LOOK_UP_S)

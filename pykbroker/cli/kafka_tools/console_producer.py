@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pykbroker.cli.kafka_tools.connection import REACH_S_MAX, bootstrap, check_security, client_properties, reach
+from pykbroker.cli.kafka_tools.connection import REACH_S_MAX, bootstrap, file_properties, reach, security_of
 from pykbroker.cli.kafka_tools.options import CONNECTION, Given, InvalidCommandLine, Option, Tool, pairs
 from pykbroker.cli.kafka_tools.properties import client_settings, with_properties
 
@@ -138,7 +138,11 @@ def run(given: Given) -> int:
         )
     servers = bootstrap(given)
     form, settings = line_form(given), settings_of(given)
-    reach(servers, max(min(given.number("max-block-ms", REACH_S_MAX * 1000) / 1000, REACH_S_MAX), REACH_S_MIN))
+    reach(
+        servers,
+        max(min(given.number("max-block-ms", REACH_S_MAX * 1000) / 1000, REACH_S_MAX), REACH_S_MIN),
+        security_of(settings),
+    )
     logging.getLogger("pykbroker").addHandler(logging.NullHandler())  # the tool itself reports failures
     everything = {"bootstrap_servers": named(servers), "client_id": "console-producer", **settings}
     parse = None if form == LineForm() else form.record
@@ -150,19 +154,18 @@ def run(given: Given) -> int:
 
 def line_form(given: Given) -> LineForm:
     """Return the form that properties describe. InvalidCommandLine: two of them have the same text."""
-    texts = client_properties(given, "reader-config")
+    texts = file_properties(given, "reader-config")
     form = with_properties(LineForm(), texts | pairs(given.all("property", "reader-property"), "property"))
     form.check()
     return form
 
 
 def settings_of(given: Given) -> dict[str, Any]:
-    """Return the settings of the producer. InvalidCommandLine: they ask for SASL, TLS or transactions."""
+    """Return the settings of the producer. InvalidCommandLine: they ask for transactions, or are wrong."""
     from pykbroker.producer.settings import ProducerSettings
 
-    texts = client_properties(given, "command-config", "producer.config")
+    texts = file_properties(given, "command-config", "producer.config")
     texts |= pairs(given.all("producer-property", "command-property"), "producer-property")
-    check_security(texts)
     if "transactional.id" in texts:
         raise InvalidCommandLine("transactional.id is not translated: the tool sends no transactions, so leave it out")
     settings: dict[str, Any] = {"acks": "all", "batch_size": BATCH_BYTES, "linger_ms": 0}

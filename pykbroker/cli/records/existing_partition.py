@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.ask import converse
 from pykbroker.cli.parameters import bootstrap_servers
@@ -18,11 +19,14 @@ def lacking(topic: str, partitions: int, index: int) -> str:
     return f"topic '{topic}' has {counted(partitions, 'partition')} and no partition {index}"
 
 
-async def require_partition(producer: Producer, bootstrap: str, topic: str, index: int) -> None:
+async def require_partition(producer: Producer, settings: Mapping[str, Any], topic: str, index: int) -> None:
     """Raise UnknownPartition at once if a topic lacks a partition. A topic that does not exist is created first.
+
+    `settings` are those of the producer.
 
     The producer by itself would wait for the partition up to `max_block_ms`, as Kafka's does.
     """
+    from pykbroker.client.security_settings import client_security, split_security
     from pykbroker.core.producer.errors import UnknownPartition
 
     if index in await producer.partitions_for(topic):
@@ -33,4 +37,5 @@ async def require_partition(producer: Producer, bootstrap: str, topic: str, inde
         if not 0 <= index < len(found.partitions):  # otherwise it was added after the producer asked for metadata
             raise UnknownPartition(lacking(topic, len(found.partitions), index))
 
-    await converse(bootstrap_servers(bootstrap), look)
+    security = client_security(split_security(settings)[0])
+    await converse(bootstrap_servers(settings["bootstrap_servers"]), look, security)

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.ask import CLIENT_ID, bootstrap_option, named
+from pykbroker.cli.client_config import security_settings
 from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import together
@@ -44,7 +45,7 @@ def producer_settings(
 ) -> dict[str, Any]:
     """Return the settings of a producer: of the options, and `more` of its command. -X takes precedence over both."""
     given = {"batch_size": BATCH_BYTES, "max_block_ms": 30_000, "compression_type": codec, "acks": acks, **more}
-    return {"bootstrap_servers": named(bootstrap), **given, **dict(map(setting, settings))}
+    return {"bootstrap_servers": named(bootstrap), **security_settings(), **given, **dict(map(setting, settings))}
 
 
 @click.command()
@@ -133,7 +134,7 @@ class Sending:
     async def _require(self, producer: Producer, partition: int) -> None:
         """Raise UnknownPartition if the topic lacks the partition."""
         if partition not in self._existing:
-            await require_partition(producer, self._settings["bootstrap_servers"], self._topic, partition)
+            await require_partition(producer, self._settings, self._topic, partition)
             self._existing.add(partition)
 
     async def _send(self, producer: Producer, name: str, first: int, lines: list[bytes]) -> None:

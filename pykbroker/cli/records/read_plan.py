@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from pykbroker.cli.ask import CLIENT_ID, ask, named
+from pykbroker.cli.client_config import security_settings
 from pykbroker.cli.client_failures import setting
 from pykbroker.cli.completion import group_names, topic_names
 from pykbroker.cli.parameters import together
@@ -94,6 +95,7 @@ def read_plan(
     names = list(dict.fromkeys(topics))
     given: dict[str, Any] = {
         "bootstrap_servers": named(bootstrap),
+        **security_settings(),
         "client_id": CLIENT_ID,
         "isolation_level": "read_uncommitted" if uncommitted else "read_committed",
         "auto_offset_reset": "latest" if group is not None and start == END else "earliest",

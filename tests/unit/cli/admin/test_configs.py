@@ -42,7 +42,7 @@ class FakeAdmin:
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     played = FakeAdmin()
 
-    async def converse(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
+    async def converse(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[None]], _: object) -> None:
         await work(played)
 
     monkeypatch.setattr("pykbroker.cli.ask.converse", converse)

@@ -102,7 +102,7 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-topics --list --bootstrap-server kafka", "Invalid url in bootstrap.servers: kafka."),
         (
             "kafka-topics --list --bootstrap-server kafka:1 --command-config {tls}",
-            "security.protocol=SSL is not supported",
+            "the user or the password of PLAIN is missing",
         ),
         ("kafka-topics --list --bootstrap-server kafka:1 --command-config {none}", "cannot read {none}"),
         ("kafka-configs --bootstrap-server kafka:1 --describe", "At least one entity type must be specified"),
@@ -152,7 +152,7 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-console-producer --bootstrap-server k:1", 'Missing required argument "[topic]"'),
         (
             "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property security.protocol=SASL_SSL",
-            "security.protocol=SASL_SSL is not supported",
+            "sasl_mechanism is missing: use PLAIN, SCRAM-SHA-256",
         ),
         (
             "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property transactional.id=x",
@@ -252,7 +252,7 @@ def test_a_tool_that_cannot_do_what_it_is_asked_says_so_before_it_connects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, sentence: str
 ) -> None:
     tls, none = tmp_path / "tls.properties", tmp_path / "none.properties"
-    tls.write_text("security.protocol=SSL\n")
+    tls.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n")
     assert main([word.format(tls=tls, none=none) for word in line.split()]) == 1
     assert capsys.readouterr().err.startswith(sentence.format(none=none))
 

@@ -28,7 +28,7 @@ class FakeAdmin:
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def converse(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[object]]) -> object:
+    async def converse(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[object]], _: object) -> object:
         return await work(FakeAdmin())
 
     monkeypatch.setattr("pykbroker.cli.ask.converse", converse)

@@ -26,7 +26,7 @@ def test_a_number_of_records_agrees_with_its_verb(records: int, expected: str) -
 def test_a_partition_is_refused_unless_it_was_added_meanwhile(broker: str) -> None:
     async def require(admin: Admin) -> None:
         async with Producer(bootstrap_servers=broker) as producer:
-            required = partial(require_partition, producer, broker, "grown")
+            required = partial(require_partition, producer, {"bootstrap_servers": broker}, "grown")
             await required(0)
             for missing in (1, -1):
                 with pytest.raises(UnknownPartition, match=f"'grown' has 1 partition and no partition {missing}$"):

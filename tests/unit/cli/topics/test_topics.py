@@ -54,7 +54,7 @@ class FakeAdmin:
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     played = FakeAdmin()
 
-    async def converse(bootstrap: Sequence[Address], work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
+    async def converse(bootstrap: Sequence[Address], work: Callable[[FakeAdmin], Awaitable[None]], _: object) -> None:
         assert bootstrap == (Address("127.0.0.1", 9092),)
         await work(played)
 
