@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from pykbroker.client.cluster import Cluster, ClusterPartition
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.core.consumer.assignors.assignor import ReplicaRacks
@@ -132,7 +132,10 @@ class ConsumerTopics:
         wanted = frozenset(topics)
         self.follow()
         if not all(name in self.cluster.topics for name in wanted):
-            await self._metadata.wait_newer(self._metadata.request_update())
+            version = self._metadata.request_update()
+            while self._metadata.version <= version:
+                with suppress(AuthenticationError):  # the user's next poll raises it
+                    await self._metadata.wait_newer(version)
         return self.replica_racks(wanted)
 
     # ---- updates

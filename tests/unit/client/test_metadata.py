@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from pykbroker.client.cluster import Cluster, LeaderHint
+from pykbroker.client.errors import AuthenticationError
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.scripted.connection import Dropped, NoAnswer
@@ -304,3 +305,21 @@ async def test_a_broker_can_require_a_rebootstrap(autojump_clock, client: Client
     with trio.fail_after(5):
         await metadata.wait_newer(metadata.version)
     assert [view.is_bootstrap for view in views] == [True, False]
+
+
+async def test_a_refused_connection_ends_the_wait_for_metadata_and_the_next_wait_begins_anew(client, nursery) -> None:
+    nodes = await client.nodes()
+    metadata, refusals = await client.metadata(nodes), list[str]()
+
+    async def wait() -> None:
+        try:
+            await metadata.wait_newer(metadata.version + 100)
+        except AuthenticationError as error:
+            refusals.append(str(error))
+
+    for text in ("first", "second"):
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        nodes._refused(AuthenticationError(text))
+        await trio.testing.wait_all_tasks_blocked()
+    assert refusals == ["first", "second"]
