@@ -1,26 +1,20 @@
 """The security of a client: connections in plain text or by TLS, with or without a log-in.
 
-1. One value goes from the settings to each connection. The default connects in plain text, without a log-in.
-2. What a broker's certificate, or its refusal of ours, means is a sentence that says what to do.
+One value goes from the settings to each connection. The default connects in plain text, without a log-in.
 """
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from pykbroker.client.errors import AuthenticationError
-from pykbroker.core.address import Address
 from pykbroker.core.security.sasl.client import ClientMechanism
-from pykbroker.tls.outgoing import OutgoingTls
 
-HOST_MISMATCH = (62, 64)
-"""OpenSSL's errors of a certificate that is for another host, or for another address."""
-NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
-"""OpenSSL's reasons for bytes that are not TLS."""
+if TYPE_CHECKING:
+    from pykbroker.client.client_tls import ClientTls
 
 
 def no_bits(bits: int) -> int:
@@ -40,48 +34,11 @@ class ClientSecurity(msgspec.Struct, frozen=True):
 
     def tls_of(self, host: str, port: int) -> ClientTls | None:
         """Return the TLS of a connection to this address, or None without TLS."""
-        return None if self.tls is None else ClientTls(self.tls, host, port)
+        if self.tls is None:
+            return None
+        from pykbroker.client.client_tls import ClientTls  # a broker whose connections have no TLS starts without it
+
+        return ClientTls(self.tls, host, port)
 
 
 PLAINTEXT = ClientSecurity()
-
-
-class ClientTls(OutgoingTls):
-    """The TLS of a connection, which fails with an AuthenticationError."""
-
-    def __init__(self, context: ssl.SSLContext, host: str, port: int) -> None:
-        super().__init__(context, host)
-        self._address = Address(host, port)
-
-    def failed(self, connection: Any, error: ssl.SSLError) -> None:
-        """End the connection. With TLS 1.3 a broker may refuse the client's certificate only afterwards."""
-        connection.fail(self.refusal(error))
-
-    def refusal(self, error: ssl.SSLError) -> AuthenticationError:
-        """Return why broker and client do not accept each other, and what to do."""
-        return AuthenticationError(f"{self._address}: {problem(error, self._address.host)}")
-
-
-def reason_of(error: ssl.SSLError) -> str:
-    """Return OpenSSL's name of an error, which errors of Python's own lack."""
-    return getattr(error, "reason", None) or str(error)
-
-
-def problem(error: ssl.SSLError, host: str) -> str:
-    """Return what has failed in TLS with a broker, and what to do."""
-    reason = reason_of(error)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code in HOST_MISMATCH:
-            return f"the broker's certificate is not for {host}: connect to a name that the certificate has"
-        return (
-            f"the broker's certificate is refused ({error.verify_message}): trust the authority that has signed it,"
-            " by ssl_truststore_location or ssl_cafile"
-        )
-    if reason in NO_TLS:
-        return "the broker does not answer by TLS: connect to its listener with TLS, or without TLS to this one"
-    if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")):
-        return (
-            f"the broker refuses the certificate of this client, or misses it ({reason}): set"
-            " ssl_keystore_location or ssl_certfile to one that the broker trusts"
-        )
-    return f"TLS has failed ({reason})"

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.client.security import PLAINTEXT, ClientSecurity, reason_of
+from pykbroker.client.client_tls import reason_of
+from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.secret import Secret
