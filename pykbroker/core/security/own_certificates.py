@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from pykbroker.core.config.host_counts import is_name
 from pykbroker.core.config.listeners import NOT_ROUTABLE, ListenerSettings
 from pykbroker.core.ip_address import parse_ip
-from pykbroker.core.security.certificate import Certificate
+
+if TYPE_CHECKING:
+    from pykbroker.core.security.certificate import Certificate
 
 AUTHORITY, AUTHORITY_KEY, KEYSTORE = "tls-ca.pem", "tls-ca-key.pem", "tls-broker.pem"
 """The files: the certificate of the authority, its key, and the broker's key with its certificate.

@@ -14,14 +14,12 @@ from pykbroker.core.security.secret import Secret
 
 FLAGS = ("required", "requisite", "sufficient", "optional")
 
-TOKEN = re.compile(
-    r"""[\x00-\x20]+ | /\*.*?(?:\*/|\Z) | /[^\n]*       # white space and comments
+TOKEN = r"""[\x00-\x20]+ | /\*.*?(?:\*/|\Z) | /[^\n]*       # white space and comments
     | (?P<word> [A-Za-z_$\xa0-\U0010ffff] [-.\w$\xa0-\U0010ffff]* )
     | (?P<quote>["']) (?P<string> (?:\\.|(?!(?P=quote))[^\\\n])* ) (?: (?P=quote) | (?=\n) | \\?\Z )
-    | (?P<sign> . )""",
-    re.VERBOSE | re.DOTALL | re.ASCII,
-)
-ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+    | (?P<sign> . )"""
+"""The pattern of a token. It is compiled at its first use, because most brokers have no JAAS line."""
+ESCAPE = r"(?s)\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)"
 CONTROLS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -78,11 +76,11 @@ def parse_module(first: JaasToken, tokens: Iterator[JaasToken]) -> LoginModule:
 
 def tokenize(line: str) -> Iterator[JaasToken]:
     """Yield the tokens of a line, and then `END` for ever."""
-    for match in TOKEN.finditer(line):
+    for match in re.finditer(TOKEN, line, re.VERBOSE | re.DOTALL | re.ASCII):
         if match["word"] is not None:
             yield JaasToken(match["word"], "")
         elif match["string"] is not None:
-            yield JaasToken(ESCAPE.sub(unescape, match["string"]), "")
+            yield JaasToken(re.sub(ESCAPE, unescape, match["string"]), "")
         elif match["sign"] is not None:
             yield JaasToken(None, match["sign"])
     while True:
