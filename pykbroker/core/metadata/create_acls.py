@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from msgspec.structs import asdict, astuple
+
 from pykbroker.core.errors import ApiError, bad_request
 from pykbroker.core.ids import new_id
 from pykbroker.core.metadata.context import ControllerContext, Deciding
@@ -36,9 +38,9 @@ def create_acls(context: ControllerContext, request: CreateAclsRequest) -> Decid
         except ApiError as error:
             results.append(AclCreationResult(error.code, error.message))
             continue
-        acl = _acl(creation)
+        acl = Acl(*astuple(creation))
         if acl not in context.draft.acl_counts and acl not in created:
-            created[acl] = _record(new_id(context.randomness), acl)
+            created[acl] = AccessControlEntryRecord(id=new_id(context.randomness), **asdict(acl))
         results.append(AclCreationResult())
     return list(created.values()), CreateAclsResponse(results=results)
 
@@ -68,28 +70,3 @@ def _check(creation: AclCreation) -> None:
 def _check_number(field: str, kind: type[IntEnum], number: int) -> None:
     if name_of(kind, number) == UNKNOWN_NAME:
         raise bad_request(f"Invalid {field} {UNKNOWN_NAME}")
-
-
-def _acl(creation: AclCreation) -> Acl:
-    return Acl(
-        creation.resource_type,
-        creation.resource_name,
-        creation.resource_pattern_type,
-        creation.principal,
-        creation.host,
-        creation.operation,
-        creation.permission_type,
-    )
-
-
-def _record(acl_id: bytes, acl: Acl) -> Record:
-    return AccessControlEntryRecord(
-        id=acl_id,
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission_type,
-    )

@@ -5,10 +5,12 @@ Every filter is compared with the ACLs before the request, so that the results o
 
 from __future__ import annotations
 
+from msgspec.structs import asdict, astuple
+
 from pykbroker.core.errors import bad_request
 from pykbroker.core.metadata.context import RECORDS_MAX, ControllerContext, Deciding
 from pykbroker.core.metadata.record import Record
-from pykbroker.core.security.acl.acl import order
+from pykbroker.core.security.acl.acl import acl_of, order
 from pykbroker.core.security.acl.filter import AclFilter
 from wire.error_codes import ErrorCode
 from wire.messages.delete_acls import (
@@ -19,7 +21,7 @@ from wire.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from wire.messages.describe_acls import DescribeAclsRequest
-from wire.stored.metadata_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from wire.stored.metadata_security import RemoveAccessControlEntryRecord
 
 
 def delete_acls(context: ControllerContext, request: DeleteAclsRequest) -> Deciding:
@@ -44,31 +46,11 @@ def delete_acls(context: ControllerContext, request: DeleteAclsRequest) -> Decid
                 matching.append(acl)
             yield
         matching.sort(key=order)
-        results.append(DeleteAclsFilterResult(error_message=None, matching_acls=[_matched(acl) for acl in matching]))
+        matched = [DeleteAclsMatchingAcl(error_message=None, **asdict(acl_of(acl))) for acl in matching]
+        results.append(DeleteAclsFilterResult(error_message=None, matching_acls=matched))
     return list(removals.values()), DeleteAclsResponse(filter_results=results)
 
 
 def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     """Return the filter in a request."""
-    return AclFilter(
-        wanted.resource_type_filter,
-        wanted.resource_name_filter,
-        wanted.pattern_type_filter,
-        wanted.principal_filter,
-        wanted.host_filter,
-        wanted.operation,
-        wanted.permission_type,
-    )
-
-
-def _matched(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
-    return DeleteAclsMatchingAcl(
-        error_message=None,
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission_type,
-    )
+    return AclFilter(*astuple(wanted))

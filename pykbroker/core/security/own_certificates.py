@@ -23,7 +23,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 DAY_S = 86_400
 LIFE_DAYS = 825
-"""The lifetime of a broker's certificate. Apple's systems trust no longer one, whoever has signed it."""
+"""The lifetime of a broker's certificate. Apple's systems trust no certificate with a longer lifetime."""
 RENEWED_DAYS = 400
 """A start renews a certificate that has fewer days left, so that one start a year keeps clients connected."""
 AUTHORITY_LIFE_DAYS = 3_650
