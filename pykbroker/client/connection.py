@@ -7,12 +7,11 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
-from pykbroker.client.login import ClientLogins
 from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.client.pending_response import PendingResponse, R, do_nothing
 from pykbroker.client.security import PLAINTEXT, ClientSecurity
@@ -26,6 +25,9 @@ from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.sentinels import NO_FEATURES_EPOCH
 from wire.versions import Versions
+
+if TYPE_CHECKING:
+    from pykbroker.client.login import ClientLogins
 
 RESPONSE_BYTES_MAX = REQUEST_BYTES_MAX
 SOFTWARE_NAME = "pykbroker"
@@ -52,6 +54,8 @@ class BrokerConnection:
         self._outgoing = outgoing
         self._logins: ClientLogins | None = None
         if security.sasl is not None:
+            from pykbroker.client.login import ClientLogins  # most connections have no log-in
+
             self._logins = ClientLogins(outgoing, security.sasl, security, self.name)
         self._senders = trio.lowlevel.ParkingLot()
         self._on_sent: Callable[[], None] = do_nothing

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pykbroker.core.security.sasl.client import ClientMechanism
-
 if TYPE_CHECKING:
     from pykbroker.client.client_tls import ClientTls
+    from pykbroker.core.security.sasl.client import ClientMechanism
 
 
 def no_bits(bits: int) -> int:
