@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from pykbroker.world.rate_limited_warning import RateLimitedWarning
+from pykbroker.world.rate_limited_warning import RateLimitedWarnings
 from wire.errors import DecodeError
 
 logger = logging.getLogger(__name__)
 
-HOSTS_MAX = 1000
-"""The maximum number of remembered pairs of host and reason. All further hosts share one rate limit."""
-OTHERS = ""
 TLS_HANDSHAKE, TLS_MAJOR_VERSION = 0x16, 3
 HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
 TLS = (
@@ -41,18 +38,11 @@ class Strangers:
     """
 
     def __init__(self, ticks: Callable[[], int]) -> None:
-        self._ticks = ticks
-        self._warnings: dict[tuple[str, str], RateLimitedWarning] = {}
+        self._warnings = RateLimitedWarnings(logger, ticks)
 
     def report(self, host: str, peer: object, reason: object, detail: str = "") -> None:
         """Log which protocol the peer speaks and which setting to change.
 
         `reason` is one of a few texts, and `detail` is any text.
         """
-        key = host, str(reason)
-        if key not in self._warnings and len(self._warnings) >= HOSTS_MAX:
-            key = OTHERS, str(reason)
-        warning = self._warnings.get(key)
-        if warning is None:
-            warning = self._warnings[key] = RateLimitedWarning(logger, self._ticks)
-        warning.warn("%s is no client of this listener: %s%s", peer, reason, detail)
+        self._warnings.warn((host, str(reason)), "%s is no client of this listener: %s%s", peer, reason, detail)

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from pykbroker.server import strangers
 from pykbroker.server.frame_pool import FramePool
 from pykbroker.server.frames import FrameReader
 from pykbroker.server.strangers import HTTP, TLS, NotKafka, Strangers, other_protocol
+from pykbroker.world import rate_limited_warning
 from pykbroker.world.rate_limited_warning import SILENT_S
 from wire.errors import DecodeError
 
@@ -57,7 +57,7 @@ def test_each_host_is_logged_once_per_minute(caplog: pytest.LogCaptureFixture) -
 def test_hosts_above_the_limit_share_one_log_line(
     hosts: int, lines: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strangers, "HOSTS_MAX", 3)
+    monkeypatch.setattr(rate_limited_warning, "KINDS_MAX", 3)
     seen = Strangers(lambda: 0)
     for host in range(hosts):
         seen.report(f"10.0.0.{host}", host, REASON)
