@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from pykbroker.core.metadata.image import BrokerImage, Endpoint, MetadataImage
 
 logger = logging.getLogger(__name__)
@@ -14,10 +15,11 @@ class InterBrokerEndpoints:
     """The endpoints of all brokers on the listener with the name that this broker's config has.
 
     A broker without such a listener can be reached by no other broker. A warning names each such broker once.
+    `security` is that of connections to the listener.
     """
 
-    def __init__(self, image: Callable[[], MetadataImage], listener: str) -> None:
-        self._image, self._listener = image, listener
+    def __init__(self, image: Callable[[], MetadataImage], listener: str, security: ClientSecurity = PLAINTEXT) -> None:
+        self._image, self._listener, self.security = image, listener, security
         self._warned: set[int] = set()
 
     def registered(self, broker_id: int) -> Endpoint | None:

@@ -61,14 +61,12 @@ class BrokerLeaderLinks:
         endpoint = self._endpoints.registered(broker_id)
         if endpoint is None:
             return None
-        connection = ReconnectingConnection(
+        connection = self._settings.connection(
             self._net,
-            endpoint.host,
-            endpoint.port,
+            Address(endpoint.host, endpoint.port),
             f"broker-{self._node_id}-fetcher",
             Backoff(self._uniform, RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MS_MAX),
+            self._uniform,
             RESPONSE_BYTES_MAX,
-            self._settings.setup_timeout(self._uniform),
-            receive_buffer_bytes=self._settings.receive_buffer_bytes,
         )
         return LeaderConnection(connection, lambda: self._endpoints.registered(broker_id), self._response_s_max)

@@ -176,7 +176,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     controller, images = quorum.controller, quorum.member.images
     image = partial(getattr, images, "current")
     current_config = CurrentConfig(live, image, identity.node_id)
-    endpoints = InterBrokerEndpoints(image, settings.inter_broker_listener)
+    endpoints = InterBrokerEndpoints(image, settings.inter_broker_listener, bound.secured.to_brokers)
     links = leader_links(config, world, endpoints)
     places = Places(opened, identity.directory_ids)
     states = DirectoryStates(places, current_config, lambda: image().features.level(METADATA_FEATURE))
@@ -283,7 +283,7 @@ def new_lifecycle(
 
 def leader_links(config: BrokerConfig, world: World, endpoints: InterBrokerEndpoints) -> BrokerLeaderLinks:
     """Return the source of connections to the leaders that this broker follows."""
-    opened = LinkSettings.of(config, config.replica_socket_receive_buffer_bytes)
+    opened = LinkSettings.of(config, endpoints.security, config.replica_socket_receive_buffer_bytes)
     response_s_max = config.replica_socket_timeout_ms / 1000
     return BrokerLeaderLinks(config.node_id, world.net, world.rng.uniform, endpoints, opened, response_s_max)
 
@@ -349,7 +349,7 @@ def peers(config: BrokerConfig, world: World, endpoints: InterBrokerEndpoints, r
         endpoint = endpoints.live(node_id)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-    opened = LinkSettings.of(config, config.socket_receive_buffer_bytes)
+    opened = LinkSettings.of(config, endpoints.security, config.socket_receive_buffer_bytes)
     return Peers(world.net, address_of, f"broker-{config.node_id}", world.rng.uniform, request_s_max, opened)
 
 

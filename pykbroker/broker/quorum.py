@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.broker.address import BoundListeners, endpoints
 from pykbroker.client.link_settings import LinkSettings
+from pykbroker.client.security import ClientSecurity
 from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.ids import new_id
 from pykbroker.core.metadata.image import Endpoint
@@ -73,7 +74,7 @@ async def open_identity(settings: Settings, world: World, bound: BoundListeners)
         from pykbroker.quorum.observer_start import ask_cluster_id
 
         s_max = settings.config.initial_broker_registration_timeout_ms / 1000
-        cluster_id = await ask_cluster_id(world.net, settings.quorum, s_max)
+        cluster_id = await ask_cluster_id(world.net, settings.quorum, s_max, bound.secured.to_controllers)
         if required is not None:
             required.check(cluster_id, "the controller", "correct controller.quorum.bootstrap.servers")
     return await prepare(disks, node_id, world.rng, now_ms, cluster_id, is_controller=False)
@@ -115,12 +116,15 @@ async def open_quorum(
             controller_endpoints(settings, bound),
         )
         return NodeQuorum(controller, local=controller, incarnation_id=incarnation_id)
-    return await _open_observer(settings, world, identity, journal, of_controller, configs, rules, incarnation_id)
+    return await _open_observer(
+        settings, world, bound.secured.to_controllers, identity, journal, of_controller, configs, rules, incarnation_id
+    )
 
 
 async def _open_observer(
     settings: Settings,
     world: World,
+    security: ClientSecurity,
     identity: BrokerIdentity,
     journal: ReplicatedJournal,
     of_controller: ControllerSettings,
@@ -151,9 +155,9 @@ async def _open_observer(
         leader,
         world.net,
         world.ticks_ns,
-        ObserverSettings.of(config),
+        ObserverSettings.of(config, security),
     )
-    opened, response_s_max = LinkSettings.of(config), config.controller_socket_timeout_ms / 1000
+    opened, response_s_max = LinkSettings.of(config, security), config.controller_socket_timeout_ms / 1000
 
     def channel(kind: str) -> ControllerChannel:
         client_id = f"broker-{identity.node_id}-{kind}"

@@ -1,20 +1,30 @@
-"""The listeners with TLS of a broker, and the task that looks at the files of their stores."""
+"""The TLS of a broker's listeners and of its connections to other nodes, and the task that looks at their stores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
+from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from pykbroker.core.config.config import BrokerConfig, Texts
-from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.listeners import (
+    MECHANISM_AT_BROKERS,
+    MECHANISM_AT_CONTROLLERS,
+    ListenerSettings,
+    controllers,
+    outgoing_listener,
+)
 from pykbroker.core.errors import StartError, bad_request
+from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.settings import Settings
 from pykbroker.world.world import World
 
 if TYPE_CHECKING:
+    from pykbroker.broker.peer_security import PeerTls
     from pykbroker.broker.secured_listener import SecuredListener
+    from pykbroker.broker.watched_stores import WatchedStores
     from pykbroker.server.listener_tls import ListenerTls
 
 LOOK_S = 3.0
@@ -22,23 +32,44 @@ LOOK_S = 3.0
 
 
 class SecuredListeners:
-    """The TLS of the listeners that have it. Raise StartError for one whose configs or stores are wrong."""
+    """The TLS of the listeners that have it, and the security of connections to other brokers and to controllers.
+
+    Raise StartError for a listener whose configs or stores are wrong.
+    """
 
     def __init__(self, settings: Settings, world: World) -> None:
         self._now = lambda: world.wall_ms() / 1000
-        self._ticks = world.ticks_ns
+        self._world = world
         self._open: dict[str, SecuredListener] = {}
+        self._peers: list[PeerTls] = []
         self._has_some = trio.Event()
         for listener in (*settings.listeners, *settings.controller_listeners):
             self.open(listener, settings.config)
-        check_peers(settings)
+        self.to_brokers, self.to_controllers = PLAINTEXT, PLAINTEXT
+        if settings.has_other_nodes:
+            self.to_brokers = self._connecting(settings.listener_of_brokers, MECHANISM_AT_BROKERS, settings.config)
+        if settings.quorum:
+            of_controllers = outgoing_listener(settings.config.texts, controllers(settings.config.texts)[0])
+            self.to_controllers = self._connecting(of_controllers, MECHANISM_AT_CONTROLLERS, settings.config)
+
+    def _connecting(self, listener: ListenerSettings, mechanism_config: str, config: BrokerConfig) -> ClientSecurity:
+        """Return the security of connections to a listener of other nodes. Raise StartError for wrong configs."""
+        if listener.protocol is SecurityProtocol.PLAINTEXT:
+            return PLAINTEXT
+        from pykbroker.broker.peer_security import PeerSecurity
+
+        peer = PeerSecurity(listener, mechanism_config, config.texts, self._world)
+        if peer.tls is not None:
+            self._peers.append(peer.tls)
+            self._has_some.set()
+        return peer.security
 
     def open(self, listener: ListenerSettings, config: BrokerConfig) -> None:
         """Add a listener, if it has TLS. Raise StartError if its configs or stores are wrong."""
         if listener.protocol.has_tls:
             from pykbroker.broker.secured_listener import SecuredListener  # a broker without TLS starts without it
 
-            self._open[listener.name] = SecuredListener(listener, config.texts, self._now, self._ticks)
+            self._open[listener.name] = SecuredListener(listener, config.texts, self._now, self._world.ticks_ns)
             self._has_some.set()
 
     def close(self, listener: str) -> None:
@@ -50,18 +81,30 @@ class SecuredListeners:
         one = self._open.get(listener)
         return None if one is None else one.tls
 
+    @property
+    def _watched(self) -> list[WatchedStores[Any, Any]]:
+        return [*self._open.values(), *self._peers]
+
     def check(self, texts: Texts) -> None:
         """Raise ApiError INVALID_REQUEST, as Kafka does, if a listener could not use these configs of the broker."""
-        for one in self._open.values():
+        for one in self._watched:
             try:
-                one.check(texts)
+                read = one.read(texts)
+                if read is not None and isinstance(read.made, StartError):
+                    raise read.made
             except StartError as error:
                 raise bad_request(str(error)) from None
 
     def look(self, config: BrokerConfig) -> None:
         """Reload the stores whose configs or files have changed. Those that are wrong stay as they were."""
-        for one in list(self._open.values()):
-            one.look(config.texts)
+        for one in self._watched:
+            try:
+                read = one.read(config.texts)
+            except StartError as error:
+                one.refuse(error)
+            else:
+                if read is not None:
+                    one.use(read)
 
     async def run(self, config: Callable[[], BrokerConfig]) -> None:
         """Look at the files until cancelled."""
@@ -69,16 +112,3 @@ class SecuredListeners:
         while True:
             await trio.sleep(LOOK_S)
             self.look(config())
-
-
-def check_peers(settings: Settings) -> None:
-    """Raise StartError if other brokers would have to connect to a listener with TLS, which they cannot yet."""
-    if not settings.has_other_nodes:
-        return
-    of_nodes = [each for each in settings.listeners if each.name == settings.inter_broker_listener]
-    for listener in (*of_nodes, *settings.controller_listeners):
-        if listener.protocol.has_tls:
-            raise StartError(
-                f"{listener.name} uses {listener.protocol.name}, and brokers connect to each other without TLS: give"
-                " them a listener with the protocol PLAINTEXT by inter.broker.listener.name"
-            )

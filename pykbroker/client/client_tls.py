@@ -6,6 +6,7 @@ import ssl
 from typing import Any
 
 from pykbroker.client.errors import AuthenticationError
+from pykbroker.client.store_settings import StoreSettings
 from pykbroker.core.address import Address
 from pykbroker.tls.outgoing import OutgoingTls
 
@@ -18,9 +19,9 @@ NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "REC
 class ClientTls(OutgoingTls):
     """The TLS of a connection, which fails with an AuthenticationError."""
 
-    def __init__(self, context: ssl.SSLContext, host: str, port: int) -> None:
+    def __init__(self, context: ssl.SSLContext, host: str, port: int, stores: StoreSettings) -> None:
         super().__init__(context, host)
-        self._address = Address(host, port)
+        self._address, self._stores = Address(host, port), stores
 
     def failed(self, connection: Any, error: ssl.SSLError) -> None:
         """End the connection. With TLS 1.3 a broker may refuse the client's certificate only afterwards."""
@@ -28,7 +29,7 @@ class ClientTls(OutgoingTls):
 
     def refusal(self, error: ssl.SSLError) -> AuthenticationError:
         """Return why broker and client do not accept each other, and what to do."""
-        return AuthenticationError(f"{self._address}: {problem(error, self._address.host)}")
+        return AuthenticationError(f"{self._address}: {problem(error, self._address.host, self._stores)}")
 
 
 def reason_of(error: ssl.SSLError) -> str:
@@ -36,7 +37,7 @@ def reason_of(error: ssl.SSLError) -> str:
     return getattr(error, "reason", None) or str(error)
 
 
-def problem(error: ssl.SSLError, host: str) -> str:
+def problem(error: ssl.SSLError, host: str, stores: StoreSettings) -> str:
     """Return what has failed in TLS with a broker, and what to do."""
     reason = reason_of(error)
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -44,13 +45,13 @@ def problem(error: ssl.SSLError, host: str) -> str:
             return f"the broker's certificate is not for {host}: connect to a name that the certificate has"
         return (
             f"the broker's certificate is refused ({error.verify_message}): trust the authority that has signed it,"
-            " by ssl_truststore_location or ssl_cafile"
+            f" by {stores.truststore}"
         )
     if reason in NO_TLS:
         return "the broker does not answer by TLS: connect to its listener with TLS, or without TLS to this one"
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")):
         return (
-            f"the broker refuses the certificate of this client, or misses it ({reason}): set"
-            " ssl_keystore_location or ssl_certfile to one that the broker trusts"
+            f"the broker refuses the certificate of this client, or misses it ({reason}): set {stores.keystore} to one"
+            " that the broker trusts"
         )
     return f"TLS has failed ({reason})"

@@ -61,12 +61,7 @@ class Peers:
         if link is None or link.address != address:
             if link is not None:
                 link.close()
-            link = self._links[node_id] = ReconnectingConnection(
-                self._net,
-                *address,
-                self._client_id,
-                Backoff(self._uniform),
-                setup_timeout=self._settings.setup_timeout(self._uniform),
-                receive_buffer_bytes=self._settings.receive_buffer_bytes,
+            link = self._links[node_id] = self._settings.connection(
+                self._net, address, self._client_id, Backoff(self._uniform), self._uniform
             )
         return link

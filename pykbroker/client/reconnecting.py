@@ -17,10 +17,6 @@ from pykbroker.world.net import Net
 from wire.declare import Request
 
 
-def forget(_error: AuthenticationError) -> None:
-    """Do nothing, in place of a callback."""
-
-
 class ReconnectingConnection:
     """A connection that is opened when a request needs one.
 
@@ -60,7 +56,7 @@ class ReconnectingConnection:
         """The time of trio's clock at which the newest connection attempt began."""
         self.on_opened: Callable[[], None] = do_nothing
         """A function that is called once a connection has negotiated API versions."""
-        self.on_refused: Callable[[AuthenticationError], None] = forget
+        self.on_refused = security.on_refused
         """A function that is called when an attempt fails because broker or client refuse the other."""
         self.on_lost: Callable[[], None] = do_nothing
         """A function that is called when a connection ends or an attempt fails."""

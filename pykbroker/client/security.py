@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pykbroker.client.errors import AuthenticationError
+from pykbroker.client.store_settings import StoreSettings
+
 if TYPE_CHECKING:
     from pykbroker.client.client_tls import ClientTls
     from pykbroker.core.security.sasl.client import ClientMechanism
@@ -21,15 +24,23 @@ def no_bits(bits: int) -> int:
     raise AssertionError(f"a client that logs in needs {bits} random bits")
 
 
+def forget(_error: AuthenticationError) -> None:
+    """Do nothing."""
+
+
 class ClientSecurity(msgspec.Struct, frozen=True):
     """The security of a client's connections.
 
-    `random_bits` returns a number of so many bits that no one can predict, and is needed for a log-in.
+    `tls` returns the context of a new connection, which changes when stores are read again. `random_bits` returns a
+    number of so many bits that no one can predict, and is needed for a log-in. `on_refused` is called when broker and
+    client refuse each other at an attempt to connect.
     """
 
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext] | None = None
     sasl: ClientMechanism | None = None
     random_bits: Callable[[int], int] = no_bits
+    on_refused: Callable[[AuthenticationError], None] = forget
+    stores: StoreSettings = StoreSettings()
 
     def tls_of(self, host: str, port: int) -> ClientTls | None:
         """Return the TLS of a connection to this address, or None without TLS."""
@@ -37,7 +48,7 @@ class ClientSecurity(msgspec.Struct, frozen=True):
             return None
         from pykbroker.client.client_tls import ClientTls  # a broker whose connections have no TLS starts without it
 
-        return ClientTls(self.tls, host, port)
+        return ClientTls(self.tls(), host, port, self.stores)
 
 
 PLAINTEXT = ClientSecurity()

@@ -132,7 +132,8 @@ def client_security(given: Mapping[str, Any], place: str = "the client") -> Clie
         return PLAINTEXT
     from pykbroker.world.system import random_bits
 
-    tls = tls_context(chosen, place) if protocol.has_tls else None
+    context = tls_context(chosen, place) if protocol.has_tls else None
+    tls = None if context is None else lambda: context
     return ClientSecurity(tls, mechanism_of(chosen, place) if protocol.has_sasl else None, random_bits)
 
 

@@ -40,11 +40,15 @@ class Settings(msgspec.Struct, frozen=True):
     """The users that are made before the first client is served."""
 
     @property
+    def listener_of_brokers(self) -> ListenerSettings:
+        """Return the listener that other brokers connect to."""
+        (found,) = (each for each in self.listeners if each.name == self.inter_broker_listener)
+        return found
+
+    @property
     def listeners_of_controller(self) -> tuple[ListenerSettings, ...]:
         """Return the listeners at which the controller is found: its own, or without one that for other brokers."""
-        return self.controller_listeners or tuple(
-            each for each in self.listeners if each.name == self.inter_broker_listener
-        )
+        return self.controller_listeners or (self.listener_of_brokers,)
 
     @property
     def has_broker_listener(self) -> bool:

@@ -100,14 +100,8 @@ class ControllerChannel:
             if link is not None:
                 link.close()
             backoff = Backoff(self._uniform, RECONNECT_MS, RECONNECT_MS_MAX)
-            link = self._link = ReconnectingConnection(
-                self._net,
-                *address,
-                self._client_id,
-                backoff,
-                RESPONSE_BYTES_MAX,
-                self._settings.setup_timeout(self._uniform),
-                self._response_s_max,
+            link = self._link = self._settings.connection(
+                self._net, address, self._client_id, backoff, self._uniform, RESPONSE_BYTES_MAX, self._response_s_max
             )
         return link
 

@@ -128,12 +128,12 @@ class MetadataObserver:
 
     def _link(self, address: Address) -> ReconnectingConnection:
         """Return the connection to the controllers, one after the other, of which the first has this address."""
-        return ReconnectingConnection(
+        return self._settings.links.connection(
             self._net,
-            *address,
+            address,
             observer_client_id(self._ids.node_id),
             Backoff(self._uniform, RECONNECT_MS, RECONNECT_MS_MAX),
-            setup_timeout=self._settings.links.setup_timeout(self._uniform),
+            self._uniform,
             answer_s_max=self._request_s_max,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.client.link_settings import LinkSettings
+from pykbroker.client.security import ClientSecurity
 from pykbroker.core.config.config import BrokerConfig
 
 WAIT_MS_MAX = 500
@@ -25,13 +26,13 @@ class ObserverSettings(msgspec.Struct, frozen=True):
     links: LinkSettings = LinkSettings()
 
     @classmethod
-    def of(cls, config: BrokerConfig) -> ObserverSettings:
+    def of(cls, config: BrokerConfig, security: ClientSecurity) -> ObserverSettings:
         return cls(
             config.controller_quorum_fetch_max_bytes,
             config.controller_quorum_fetch_snapshot_max_bytes,
             config.controller_quorum_request_timeout_ms,
             config.controller_quorum_retry_backoff_ms,
-            LinkSettings.of(config),
+            LinkSettings.of(config, security),
         )
 
     @property

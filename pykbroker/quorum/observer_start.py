@@ -10,6 +10,7 @@ import trio
 
 from pykbroker.client.connection import connected
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.security import ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.core.backoff import Uniform
 from pykbroker.core.errors import StartError
@@ -48,7 +49,7 @@ DYNAMIC_STATE = 1
 logger = logging.getLogger(__name__)
 
 
-async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float) -> str:
+async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float, security: ClientSecurity) -> str:
     """Return the id of the cluster of these controllers. Raise StartError if none of them responds within `s_max`.
 
     One log line says so before, since a start that waits looks like one that hangs.
@@ -60,7 +61,7 @@ async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float) -> 
             for address in servers:
                 try:
                     with trio.fail_after(ATTEMPT_S_MAX):
-                        return await _cluster_id(net, address)
+                        return await _cluster_id(net, address, security)
                 except trio.TooSlowError:
                     failures[address] = f"no answer within {ATTEMPT_S_MAX:g} s"
                 except (OSError, Disconnected, UnsupportedVersion, StartError) as error:
@@ -80,9 +81,9 @@ async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float) -> 
     )
 
 
-async def _cluster_id(net: Net, address: Address) -> str:
+async def _cluster_id(net: Net, address: Address, security: ClientSecurity) -> str:
     """Return the cluster id that one controller has. Raise StartError if its answer is an error."""
-    async with connected(net, *address, "pykbroker-start") as connection:
+    async with connected(net, *address, "pykbroker-start", security) as connection:
         response = await connection.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
     if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
         raise StartError(f"{address} is a listener of a broker, not of a controller")

@@ -51,9 +51,9 @@ class ListenerTls:
         self.settings, self._strangers, self._names_principals = settings, strangers, names_principals
         self.made: TlsContext = server_context(settings, now)
 
-    def reload(self, settings: TlsSettings, now: float) -> None:
-        """Use other settings, or the same with changed files, for new connections. Raise StartError as `reloaded`."""
-        self.settings, self.made = settings, self.reloaded(settings, now)
+    def reload(self, settings: TlsSettings, made: TlsContext) -> None:
+        """Use other settings, or the same with changed files, for new connections. `made` is `reloaded` of them."""
+        self.settings, self.made = settings, made
 
     def reloaded(self, settings: TlsSettings, now: float) -> TlsContext:
         """Return the context of other settings. Raise StartError if it may not follow the one in use."""

@@ -24,13 +24,10 @@ from pykbroker.core.config.listeners import (
     LISTENERS,
     LOCAL,
     PLAINTEXT,
-    check_connects,
     controller_listener_settings,
-    controllers,
     derived_listeners,
     inter_broker_listener,
     listener_settings,
-    protocols,
     with_listeners,
     without_stale,
 )
@@ -110,8 +107,6 @@ class Options(msgspec.Struct, frozen=True, dict=True):
                 texts = without_stale(texts, names)
             inter_broker = inter_broker_listener(texts, names, LISTEN if self.listen else LISTENERS)
             quorum = () if leads else quorum_addresses(texts)
-            for name in (inter_broker, controllers(texts)[0]) if quorum else ():
-                check_connects(name, protocols(texts, (name,)))
         except StartError as error:
             raise StartError(self._blamed(str(error))) from None
         data_dirs = self._data_dirs(texts, temporary_dir)

@@ -64,8 +64,12 @@ USED = {
         "The SASL mechanisms that clients may use, of PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; a listener may have a "
         "list of its own.",
     "sasl.jaas.config":
-        "The login module of a SASL mechanism, with the users of PLAIN as its options; set as "
-        "`listener.name.<listener>.<mechanism>.sasl.jaas.config`.",
+        "The login module of `listener.name.<listener>.<mechanism>.sasl.jaas.config`, with the users of PLAIN, and the "
+        "`username` and `password` of this node.",
+    "sasl.mechanism.controller.protocol":
+        "The SASL mechanism with which this node logs in at controllers, if their listener has SASL.",
+    "sasl.mechanism.inter.broker.protocol":
+        "The SASL mechanism with which this broker logs in at others, if the inter-broker listener has SASL.",
     "sasl.server.max.receive.size": "The most bytes of one request of a client before it has logged in by SASL.",
     "security.inter.broker.protocol":
         "The name of the listener that other brokers connect to, where `inter.broker.listener.name` is unset.",
@@ -355,6 +359,9 @@ USED = {
     "ssl.client.auth":
         "Whether clients must show a certificate: `required`, `requested` or `none`. On SASL_SSL it counts only with "
         "the prefix of the listener.",
+    "ssl.endpoint.identification.algorithm":
+        "Whether the certificate of another node must be for the host that this node connects to: `https`, or empty "
+        "for no verification.",
     "ssl.enabled.protocols": "The versions of TLS that connections may use: TLSv1.2 and TLSv1.3.",
     "ssl.key.password": "The password of the private key; unset means that of the keystore.",
     "ssl.keystore.certificate.chain": "The certificates of the broker as PEM text, its own first.",
@@ -573,8 +580,6 @@ UNUSED = {
     "sasl.login.retry.backoff.max.ms": "the longest time between two attempts to get an OAuth token, in ms.",
     "sasl.login.retry.backoff.ms":
         "how many ms pass before the first new try to get an OAuth token; later ones wait longer.",
-    "sasl.mechanism.controller.protocol": "the SASL mechanism of connections to controllers.",
-    "sasl.mechanism.inter.broker.protocol": "the SASL mechanism of connections between brokers.",
     "sasl.oauthbearer.assertion.algorithm":
         "how the assertion is signed that is traded for an OAuth token: RS256 or ES256.",
     "sasl.oauthbearer.assertion.claim.aud": "the audience (aud) that the assertion for an OAuth token names.",
@@ -615,8 +620,6 @@ UNUSED = {
     "sasl.server.callback.handler.class":
         "the class that checks the credentials of clients; set for one listener and mechanism.",
     "security.providers": "classes that add security algorithms to Java.",
-    "ssl.endpoint.identification.algorithm":
-        "how the host name is verified against the certificate; empty disables the verification.",
     "ssl.engine.factory.class": "the class that makes the engines of TLS.",
     "ssl.keymanager.algorithm": "the algorithm of Java's key manager for TLS.",
     "ssl.protocol": "the protocol with which Java creates its TLS context.",

@@ -3,7 +3,6 @@
 1. Names are compared in upper case. Each listener has a port of its own. As an exception, listeners on an IPv4 and an
    IPv6 address may share a port. A listener on all interfaces has both families.
 2. The listeners of `controller.listener.names` serve other brokers, not clients. Only a controller binds them.
-3. Brokers connect to other nodes in PLAINTEXT only.
 
 A function raises StartError if a rule is broken. Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of
 Apache Kafka 4.3.1.
@@ -27,6 +26,11 @@ LISTEN, ADVERTISE = "--listen", "--advertise"
 PROTOCOL_MAP = "listener.security.protocol.map"
 CONTROLLERS = "controller.listener.names"
 INTER_BROKER_NAME, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
+MECHANISM_AT_BROKERS, MECHANISM_AT_CONTROLLERS = (
+    "sasl.mechanism.inter.broker.protocol",
+    "sasl.mechanism.controller.protocol",
+)
+"""The configs with the SASL mechanism of the log-in at other brokers, and of that at controllers."""
 EARLY = "early.start.listeners"
 PLAINTEXT = "PLAINTEXT"
 ALL_INTERFACES = "0.0.0.0"
@@ -232,13 +236,9 @@ def check_protocols(setting: str, names: Iterable[str], known: Mapping[str, Secu
             raise StartError(f"{setting}: {name} has no security protocol: add {name}:PLAINTEXT to {PROTOCOL_MAP}")
 
 
-def check_connects(listener: str, known: Mapping[str, SecurityProtocol]) -> None:
-    """Raise StartError if this node, which connects to other nodes on a listener of theirs, cannot do that."""
-    if known[listener] is not SecurityProtocol.PLAINTEXT:
-        raise StartError(
-            f"{PROTOCOL_MAP}: other nodes use {known[listener].name} on {listener}, and brokers connect to each other"
-            f" without TLS and SASL: write {listener}:PLAINTEXT, and keep strangers away from that listener"
-        )
+def outgoing_listener(texts: Texts, name: str) -> ListenerSettings:
+    """Return a listener of other nodes, to which this node connects. It needs no entry in the map of protocols."""
+    return ListenerSettings(name, protocol=protocols(texts, (name,))[name])
 
 
 def advertised_addresses(setting: str, entries: Iterable[tuple[str, Address]], names: Iterable[str]) -> Addresses:

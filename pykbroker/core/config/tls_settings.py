@@ -25,6 +25,8 @@ KEYSTORE, TRUSTSTORE = "ssl.keystore", "ssl.truststore"
 KEY, CHAIN, TRUSTED = "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates"
 KEY_PASSWORD, PROTOCOLS, CIPHERS = "ssl.key.password", "ssl.enabled.protocols", "ssl.cipher.suites"
 CLIENT_AUTH, HOST_CHECK = "ssl.client.auth", "ssl.endpoint.identification.algorithm"
+HOST_CHECKS = ("HTTPS", "LDAPS", "")
+"""Java's names of the verification of a host, which is the same for all protocols. The empty name is for none."""
 TLS12, TLS13 = "TLSv1.2", "TLSv1.3"
 NEVER_USED = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 
@@ -119,10 +121,17 @@ class _Reader:
     def client_settings(self) -> ClientTlsSettings:
         keystore, truststore = self._keystore(), self._truststore()
         versions, ciphers = self._versions_and_ciphers()
-        checks_host = self._configs.get(HOST_CHECK) == "https"
+        checks_host = self._checks_host()
         return ClientTlsSettings(
             keystore, self._key_password(keystore), truststore, versions, ciphers, checks_host=checks_host
         )
+
+    def _checks_host(self) -> bool:
+        """Whether a broker's certificate must be for its host. As in Java, the name of the check has any case."""
+        name = str(self._configs.get(HOST_CHECK)).strip()
+        if name.upper() not in HOST_CHECKS:
+            raise self._refuse(f"{HOST_CHECK}={name} is unknown: write https, or nothing to accept any host")
+        return bool(name)
 
     def _key_password(self, keystore: TlsStore | None) -> Secret | None:
         return self._secret(KEY_PASSWORD) or (None if keystore is None else keystore.password)

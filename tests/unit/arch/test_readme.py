@@ -10,7 +10,7 @@ from pykbroker.core.config.config import BrokerConfig, Setting
 from pykbroker.core.config.docs import DOCS, NO_EFFECT, UNUSED
 from pykbroker.core.config.java_classes import NAMED
 from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, GROUP, TOPIC, TOPIC_SYNONYMS
-from pykbroker.core.config.tls_settings import HOST_CHECK, KEYSTORE, TRUSTSTORE
+from pykbroker.core.config.tls_settings import KEYSTORE, TRUSTSTORE
 from pykbroker.core.security.principal_mapping import RULES
 from pykbroker.storage.segments.config import LogConfig
 
@@ -35,8 +35,8 @@ OF_TLS = {
     RULES,
     *re.findall(r'"([a-z.]+)"', TLS_SETTINGS),
     *(f"{store}.{part}" for store in (KEYSTORE, TRUSTSTORE) for part in re.findall(r"\{base\}\.(\w+)", TLS_SETTINGS)),
-} - {HOST_CHECK}
-"""Configs of TLS on listeners, some of which two stores have. No connection to another node has TLS."""
+}
+"""Configs of TLS, some of which two stores have."""
 
 
 def test_the_docs_list_the_options_of_the_command():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -11,16 +13,21 @@ import pytest
 import trio
 
 from pykbroker.broker.secured_listeners import LOOK_S, SecuredListeners
+from pykbroker.client.errors import AuthenticationError
+from pykbroker.client.security import PLAINTEXT
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.security.protocol import SecurityProtocol
+from pykbroker.core.security.sasl.settings import SCRAM_MODULE
 from pykbroker.core.settings import Settings
 from pykbroker.server.listener_tls import ListenerTls
-from tests.unit.tls.test_context import NOW, House, chain_of, issued, key_of
+from tests.unit.tls.test_context import NOW, House, ca_pem, chain_of, issued, key_of
+from tests.unit.world.tls_ends import authority
 from wire.error_codes import ErrorCode
 
+OTHERS = (Address("h", 1),)
 SECURE = ListenerSettings("SECURE", protocol=SecurityProtocol.SSL)
 PREFIX = "listener.name.secure."
 
@@ -33,6 +40,10 @@ class Clocks(msgspec.Struct):
 
     def ticks_ns(self) -> int:
         return 0
+
+    @property
+    def rng(self) -> Random:
+        return Random(1)
 
 
 class Broker:
@@ -155,8 +166,66 @@ def test_a_certificate_without_the_advertised_name_is_warned_about(
     assert ("the certificate is not for broker2, the advertised host" in caplog.text) == warns
 
 
-def test_a_listener_without_tls_needs_none_and_brokers_cannot_connect_with_tls(house: House) -> None:
-    plain = Broker(House(Path()), ListenerSettings("PLAINTEXT"))
-    assert plain.secured.of("PLAINTEXT") is None
-    with pytest.raises(StartError, match="brokers connect to each other without TLS"):
-        Broker(house, quorum=(Address("h", 1),))
+@pytest.mark.parametrize("quorum", [(), OTHERS])
+def test_a_listener_without_tls_needs_none(quorum: tuple[Address, ...]) -> None:
+    secured = Broker(House(Path()), ListenerSettings("SECURE"), quorum=quorum).secured
+    assert secured.of("SECURE") is None
+    assert (secured.to_brokers, secured.to_controllers) == (PLAINTEXT, PLAINTEXT)
+
+
+def test_only_a_node_that_connects_to_controllers_has_configs_for_that(house: House) -> None:
+    house.texts["listener.security.protocol.map"] = "SECURE:SSL,CONTROLLER:SASL_SSL"
+    assert Broker(house).secured.to_brokers == PLAINTEXT
+    leader = Broker(house, controller_listeners=(ListenerSettings("CONTROLLER"),)).secured
+    assert leader.to_brokers.tls is not None
+    assert leader.to_controllers == PLAINTEXT
+    with pytest.raises(StartError, match="sasl.mechanism.controller.protocol=GSSAPI"):
+        Broker(house, quorum=OTHERS)
+
+
+def test_new_connections_to_other_nodes_use_changed_stores(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    house.set(truststore_type="PEM", truststore_location=house.write("ca.pem", ca_pem()))
+    house.texts["listener.security.protocol.map"] = "CONTROLLER:SSL"
+    broker = Broker(house, quorum=OTHERS)
+    contexts = broker.secured.to_brokers.tls, broker.secured.to_controllers.tls
+    assert all(context is not None and len(context().get_ca_certs()) == 1 for context in contexts)
+    house.write("ca.pem", ca_pem() + authority("others").cert_pem.bytes().decode())
+    with caplog.at_level(logging.INFO):
+        broker.secured.look(broker.config)
+    assert all(context is not None and len(context().get_ca_certs()) == 2 for context in contexts)
+    assert "connections to CONTROLLER: new ones use the stores as they are now" in caplog.text
+    house.write("ca.pem", "-----BEGIN")
+    broker.secured.look(broker.config)
+    assert all(context is not None and len(context().get_ca_certs()) == 2 for context in contexts)
+    wrong = {"listener.name.controller.ssl.truststore.location": "/nowhere"}
+    mended = {f"{PREFIX}ssl.truststore.location": house.write("mended.pem", ca_pem())}
+    with pytest.raises(ApiError, match="connections to CONTROLLER: ssl.truststore"):
+        broker.secured.check({**broker.config.texts, **wrong, **mended})
+
+
+def test_a_refusal_between_nodes_is_one_log_line_that_says_what_to_do(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.texts |= {
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+        f"{PREFIX}scram-sha-256.sasl.jaas.config": f'{SCRAM_MODULE} required username="node" password="canary";',
+    }
+    listener = msgspec.structs.replace(SECURE, protocol=SecurityProtocol.SASL_SSL)
+    broker = Broker(house, listener, controller_listeners=(ListenerSettings("CONTROLLER"),))
+    security = broker.secured.to_brokers
+    tls = security.tls_of("node2", 9092)
+    assert tls is not None
+    assert security.sasl is not None
+    assert security.sasl.name == "SCRAM-SHA-256"
+    stranger = ssl.SSLCertVerificationError(1, "refused")
+    stranger.verify_code, stranger.verify_message = 19, "self-signed certificate"
+    for _ in range(3):
+        security.on_refused(AuthenticationError("node1:9092: no", ErrorCode.SASL_AUTHENTICATION_FAILED))
+        security.on_refused(tls.refusal(stranger))
+    tries = "SECURE: this node cannot connect to another, and tries again: "
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tries}node1:9092: no: correct username and password in {PREFIX}scram-sha-256.sasl.jaas.config, or add the"
+        " user node to the users of the other node",
+        f"{tries}node2:9092: the broker's certificate is refused (self-signed certificate): trust the authority that"
+        f" has signed it, by {PREFIX}ssl.truststore.location",
+    ]

@@ -14,6 +14,7 @@ from pykbroker.broker.leader_links import BrokerLeaderLinks
 from pykbroker.client.errors import Disconnected
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.peers import Peers
+from pykbroker.client.security import PLAINTEXT
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import ApiError
@@ -52,7 +53,7 @@ async def limits_of(ask: Any, error: type[Exception], client: Client) -> list[fl
 
 
 def peers(client: Client, config: BrokerConfig) -> Peers:
-    opened = LinkSettings.of(config, config.socket_receive_buffer_bytes)
+    opened = LinkSettings.of(config, PLAINTEXT, config.socket_receive_buffer_bytes)
     return Peers(client.net, lambda _node_id: Address("node1", 9092), "test", no_jitter, REQUEST_S, opened)
 
 
@@ -61,7 +62,7 @@ def links(client: Client, config: BrokerConfig) -> BrokerLeaderLinks:
         id=1, epoch=1, incarnation_id=bytes(16), endpoints=(Endpoint("INTERNAL", "node1", 9092),), fenced=False
     )
     image = MetadataImage(cluster=ClusterImage({1: broker}))
-    opened = LinkSettings.of(config, config.replica_socket_receive_buffer_bytes)
+    opened = LinkSettings.of(config, PLAINTEXT, config.replica_socket_receive_buffer_bytes)
     endpoints = InterBrokerEndpoints(lambda: image, "INTERNAL")
     return BrokerLeaderLinks(2, client.net, no_jitter, endpoints, opened, REQUEST_S)
 

@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 from pykbroker.client.link_settings import LinkSettings
+from pykbroker.client.security import PLAINTEXT
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.log.epochs import LeaderEpochs, OffsetAndEpoch
@@ -107,8 +108,9 @@ def test_the_limits_are_set_by_kafkas_configs() -> None:
         "socket.connection.setup.timeout.ms": "5",
         "socket.connection.setup.timeout.max.ms": "6",
     }
-    assert ObserverSettings.of(BrokerConfig.from_mapping(texts)) == ObserverSettings(1, 2, 3, 4, LinkSettings(5, 6))
-    assert ObserverSettings.of(BrokerConfig.from_mapping({})) == ObserverSettings()
+    configured = ObserverSettings.of(BrokerConfig.from_mapping(texts), PLAINTEXT)
+    assert configured == ObserverSettings(1, 2, 3, 4, LinkSettings(5, 6))
+    assert ObserverSettings.of(BrokerConfig.from_mapping({}), PLAINTEXT) == ObserverSettings()
 
 
 async def test_fetches_ask_for_the_bytes_of_the_configs(autojump_clock: Clock, client: Client) -> None:

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from pykbroker.client.security import PLAINTEXT
 from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.quorum.observer_start import WARNING_AFTER_S, ask_cluster_id
@@ -31,7 +32,7 @@ async def test_a_start_without_a_controller_says_so_while_it_waits(
 ) -> None:
     net: Any = DeadNet()
     with pytest.raises(StartError) as refused:
-        await ask_cluster_id(net, SERVERS, s_max)
+        await ask_cluster_id(net, SERVERS, s_max, PLAINTEXT)
     assert trio.current_time() == pytest.approx(s_max)
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == lines

@@ -73,11 +73,17 @@ async def test_a_broker_of_another_authority_or_host_is_refused(house: House) ->
     assert "certificate" in await refusal(house, "localhost")
     house.set(truststore_type="PEM", truststore_certificates=ca_pem())
     assert "Hostname mismatch" in await refusal(house, "elsewhere")
+    house.set(endpoint_identification_algorithm="HTTPS")
+    assert "Hostname mismatch" in await refusal(house, "elsewhere")
     house.set(endpoint_identification_algorithm="")
     assert await connect(house, "elsewhere") == [None]
 
 
 def test_wrong_configs_name_their_place(house: House) -> None:
+    house.set(endpoint_identification_algorithm="none")
+    with pytest.raises(StartError, match="algorithm=none is unknown: write https, or nothing to accept any host"):
+        context(house)
+    house.set(endpoint_identification_algorithm="https")
     house.set(truststore_type="PEM", truststore_location="/nowhere")
     with pytest.raises(StartError, match=r"client\.properties: ssl\.truststore\.location=/nowhere: No such file"):
         context(house)

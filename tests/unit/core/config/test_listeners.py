@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from pykbroker.core.address import Address
-from pykbroker.core.config.listeners import ListenerSettings, check_connects, inter_broker_listener, listener_settings
+from pykbroker.core.config.listeners import (
+    ListenerSettings,
+    inter_broker_listener,
+    listener_settings,
+    outgoing_listener,
+)
 from pykbroker.core.errors import StartError
-from pykbroker.core.security.protocol import SecurityProtocol
 
 MAP = "listener.security.protocol.map"
 TWO = {"listeners": "A://a:1,B://b:2", MAP: "A:PLAINTEXT,B:PLAINTEXT"}
@@ -215,12 +219,7 @@ def test_an_unknown_inter_broker_listener_is_refused(texts: dict[str, str], sent
     assert str(caught.value) == sentence
 
 
-@pytest.mark.parametrize("protocol", SecurityProtocol)
-def test_a_node_connects_to_others_in_plaintext_only(protocol: SecurityProtocol) -> None:
-    if protocol is SecurityProtocol.PLAINTEXT:
-        check_connects("A", {"A": protocol})
-        return
-    with pytest.raises(
-        StartError, match=f"map: other nodes use {protocol.name} on A, and brokers .* write A:PLAINTEXT"
-    ):
-        check_connects("A", {"A": protocol})
+def test_a_listener_of_other_nodes_has_the_protocol_of_the_map_or_of_its_name() -> None:
+    texts = {"listener.security.protocol.map": "CONTROLLER:SASL_SSL"}
+    protocols = [outgoing_listener(texts, name).protocol.name for name in ("CONTROLLER", "SSL", "OTHER")]
+    assert protocols == ["SASL_SSL", "SSL", "PLAINTEXT"]

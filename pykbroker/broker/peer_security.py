@@ -1,0 +1,73 @@
+"""The security of connections to a listener of other nodes: TLS whose stores are reloaded, and a log-in."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable
+
+from pykbroker.broker.watched_stores import WatchedStores
+from pykbroker.client.errors import AuthenticationError
+from pykbroker.client.security import ClientSecurity
+from pykbroker.client.store_settings import StoreSettings
+from pykbroker.core.config.config import Texts
+from pykbroker.core.config.listener_configs import ListenerConfigs, listener_prefix
+from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.tls_settings import KEYSTORE, TRUSTSTORE, ClientTlsSettings, client_tls_settings
+from pykbroker.core.security.peer_settings import peer_login
+from pykbroker.tls.context import client_context
+from pykbroker.world.rate_limited_warning import RateLimitedWarnings
+from pykbroker.world.world import World
+
+logger = logging.getLogger(__name__)
+
+
+class PeerTls(WatchedStores[ClientTlsSettings, ssl.SSLContext]):
+    """The TLS of connections to one listener. Open connections keep the context that they began with."""
+
+    def __init__(self, listener: ListenerSettings, texts: Texts, now: Callable[[], float]) -> None:
+        self._listener, self._now = listener, now
+        super().__init__(f"connections to {listener.name}", texts)
+        self._context = self.made_of(self.settings)
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of a new connection."""
+        return self._context
+
+    def settings_of(self, texts: Texts) -> ClientTlsSettings:
+        return client_tls_settings(f"connections to {self._listener.name}", ListenerConfigs(texts, self._listener))
+
+    def made_of(self, settings: ClientTlsSettings) -> ssl.SSLContext:
+        return client_context(settings, self._now())
+
+    def replace(self, settings: ClientTlsSettings, made: ssl.SSLContext) -> str:
+        self._context = made
+        return "new ones use the stores as they are now"
+
+
+class PeerSecurity:
+    """The security of connections to one listener. Raise StartError if its configs or stores are wrong."""
+
+    def __init__(self, listener: ListenerSettings, mechanism_config: str, texts: Texts, world: World) -> None:
+        self._name, self._warnings = listener.name, RateLimitedWarnings(logger, world.ticks_ns)
+        self._login = peer_login(texts, listener, mechanism_config)
+        self.tls = PeerTls(listener, texts, lambda: world.wall_ms() / 1000) if listener.protocol.has_tls else None
+        mechanism = None
+        if self._login is not None:
+            from pykbroker.core.security.sasl.client import client_mechanism
+
+            mechanism = client_mechanism(self._login.mechanism, self._login.user, self._login.password)
+        prefix = listener_prefix(listener.name)
+        self.security = ClientSecurity(
+            None if self.tls is None else self.tls.context,
+            mechanism,
+            world.rng.getrandbits,
+            self._refused,
+            StoreSettings(f"{prefix}{TRUSTSTORE}.location", f"{prefix}{KEYSTORE}.location"),
+        )
+
+    def _refused(self, error: AuthenticationError) -> None:
+        """Log why this node and another refuse each other, at a bounded rate. The connection is tried again."""
+        advice = "" if self._login is None else self._login.advice(error.code)
+        reason, line = f"{error}{advice}", "%s: this node cannot connect to another, and tries again: %s"
+        self._warnings.warn((reason, str(error.code)), line, self._name, reason)

@@ -1,0 +1,89 @@
+"""TLS that is made of configs and files, and that is made again when one of them changes."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import msgspec
+
+from pykbroker.core.config.config import Texts
+from pykbroker.core.config.tls_settings import ClientTlsSettings, TlsSettings
+from pykbroker.core.errors import StartError
+from pykbroker.world.tls_files import stamp
+
+S = TypeVar("S", TlsSettings, ClientTlsSettings)
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Read(msgspec.Struct, Generic[S, T], frozen=True):
+    """The settings and stores that have changed: what new connections use, or what is wrong with them.
+
+    `seen` is what decides whether they must be read again.
+    """
+
+    seen: tuple[object, ...]
+    settings: S
+    made: T | StartError
+
+
+class WatchedStores(ABC, Generic[S, T]):
+    """The TLS of one listener, or of connections to one. A subclass reads its configs, and makes and uses it.
+
+    Raise StartError if the configs are wrong.
+    """
+
+    def __init__(self, name: str, texts: Texts) -> None:
+        self.name = name
+        self.settings: S = self.settings_of(texts)
+        self._seen = state(texts, self.settings)
+        self._refused: object = None
+        """The error that was logged last, so that it is logged once."""
+
+    @abstractmethod
+    def settings_of(self, texts: Texts) -> S:
+        """Return the settings of these configs. Raise StartError if they contradict each other."""
+
+    @abstractmethod
+    def made_of(self, settings: S) -> T:
+        """Return TLS with these settings. Raise StartError if it cannot be made, or may not follow the one in use."""
+
+    @abstractmethod
+    def replace(self, settings: S, made: T) -> str:
+        """Use this TLS for new connections. Return a sentence for the log."""
+
+    def read(self, texts: Texts) -> Read[S, T] | None:
+        """Read the stores if a config or a file has changed. Raise StartError for wrong configs."""
+        settings = self.settings_of(texts)
+        seen = state(texts, settings)
+        if seen == self._seen:
+            return None
+        try:
+            return Read(seen, settings, self.made_of(settings))
+        except StartError as error:
+            return Read(seen, settings, error)
+
+    def use(self, read: Read[S, T]) -> None:
+        """Use what was read for new connections, or keep the stores and log what is wrong."""
+        self._seen = read.seen
+        if isinstance(read.made, StartError):
+            self.refuse(read.made)
+            return
+        self.settings = read.settings
+        logger.info("%s: %s", self.name, self.replace(read.settings, read.made))
+
+    def refuse(self, error: StartError) -> None:
+        """Log what is wrong, once."""
+        if self._refused != (self._seen, str(error)):
+            self._refused = self._seen, str(error)
+            logger.error("%s. New connections are served as before", error)
+
+
+def state(texts: Texts, settings: TlsSettings | ClientTlsSettings) -> tuple[object, ...]:
+    """Return what decides whether the stores must be read again."""
+    stores = [store for store in (settings.keystore, settings.truststore) if store is not None]
+    of_tls = {name: text for name, text in texts.items() if "ssl." in name}
+    return (of_tls, *(stamp(store.location) for store in stores if store.location is not None))
