@@ -13,12 +13,15 @@ from pykbroker.core.security.own_certificates import AUTHORITY, KEYSTORE, has_to
 from pykbroker.tls.stores import read_identity, read_trusted
 
 
-def keep_certificates(directory: str, hosts: frozenset[str], now: float) -> bool:
+def keep_certificates(
+    directory: str, hosts: frozenset[str], now: float, *, authority: str | None = None, name: str = "pykbroker"
+) -> bool:
     """Make an authority and a certificate for these hosts, unless the directory has them. Return whether it had not.
 
-    `now` is in seconds since 1970.
+    The authority has a directory of its own if `authority` is one. `name` is the name in the certificate, and `now` is
+    in seconds since 1970.
     """
-    found = kept_certificates(directory)
+    found = kept_certificates(directory, authority or directory)
     if found is not None and not has_to_be_renewed(*found, hosts, now):
         return False
     try:
@@ -29,7 +32,7 @@ def keep_certificates(directory: str, hosts: frozenset[str], now: float) -> bool
             " or name a certificate of yours in ssl.keystore.location, without --tls"
         ) from None
     try:
-        signing.renew(directory, hosts, now)
+        signing.renew(directory, authority or directory, name, hosts, now)
     except OSError as error:
         raise StartError(
             f"--tls auto cannot write {error.filename} ({error.strerror}): make it writable for this user"
@@ -37,9 +40,10 @@ def keep_certificates(directory: str, hosts: frozenset[str], now: float) -> bool
     return True
 
 
-def kept_certificates(directory: str) -> tuple[Certificate, Certificate] | None:
+def kept_certificates(directory: str, of_authority: str) -> tuple[Certificate, Certificate] | None:
     """Return the broker's certificate and that of the authority, or None if a file is missing or damaged."""
-    own, authority = (TlsStore(name, PEM, f"{directory}/{name}") for name in (KEYSTORE, AUTHORITY))
+    own = TlsStore(KEYSTORE, PEM, f"{directory}/{KEYSTORE}")
+    authority = TlsStore(AUTHORITY, PEM, f"{of_authority}/{AUTHORITY}")
     try:
         return certificate(read_identity(own, None).chain[0]), certificate(read_trusted(authority)[0])
     except (StartError, MalformedCertificate):

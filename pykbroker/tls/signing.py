@@ -38,10 +38,10 @@ class Authority:
     def __init__(self, signed: x509.Certificate, key: EllipticCurvePrivateKey) -> None:
         self.signed, self.key = signed, key
 
-    def sign(self, hosts: frozenset[str], now: datetime) -> bytes:
-        """Return a new key and its certificate for these hosts, in PEM."""
+    def sign(self, name: str, hosts: frozenset[str], now: datetime) -> bytes:
+        """Return a new key and its certificate with this name for these hosts, in PEM."""
         key = generate_private_key(SECP256R1())
-        builder = unsigned(common_name("pykbroker"), self.signed.subject, key, now, LIFE_DAYS)
+        builder = unsigned(common_name(name), self.signed.subject, key, now, LIFE_DAYS)
         names = [x509.DNSName(host) if is_name(host) else x509.IPAddress(ip_address(host)) for host in sorted(hosts)]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = (
@@ -54,19 +54,19 @@ class Authority:
         return key_pem(key) + builder.sign(self.key, SHA256()).public_bytes(Encoding.PEM)
 
 
-def renew(directory: str, hosts: frozenset[str], now: float) -> None:
-    """Write a new certificate for these hosts, signed by the authority of the directory, or else by a new one.
+def renew(directory: str, of_authority: str, name: str, hosts: frozenset[str], now: float) -> None:
+    """Write a new certificate for these hosts, signed by the authority of a directory, or else by a new one.
 
     Raise OSError if a file cannot be written.
     """
     time = datetime.fromtimestamp(now, UTC)
-    authority = kept_authority(directory, now)
+    authority = kept_authority(of_authority, now)
     if authority is None:
         authority = new_authority(time)
         # A crash between the two leaves a key that does not fit, and the next start makes another authority.
-        replace_store(f"{directory}/{AUTHORITY_KEY}", key_pem(authority.key), is_secret=True)
-        replace_store(f"{directory}/{AUTHORITY}", authority.signed.public_bytes(Encoding.PEM), is_secret=False)
-    replace_store(f"{directory}/{KEYSTORE}", authority.sign(hosts, time), is_secret=True)
+        replace_store(f"{of_authority}/{AUTHORITY_KEY}", key_pem(authority.key), is_secret=True)
+        replace_store(f"{of_authority}/{AUTHORITY}", authority.signed.public_bytes(Encoding.PEM), is_secret=False)
+    replace_store(f"{directory}/{KEYSTORE}", authority.sign(name, hosts, time), is_secret=True)
 
 
 def kept_authority(directory: str, now: float) -> Authority | None:

@@ -106,9 +106,23 @@ def test_other_hosts_need_another_certificate_of_the_same_authority(directory: P
     assert changed(directory, HOSTS - {"broker1"}, NOW) == set()
     more = HOSTS | {"broker2"}
     assert changed(directory, more, NOW) == {KEYSTORE}
-    kept = kept_certificates(str(directory))
+    kept = kept_certificates(str(directory), str(directory))
     assert kept is not None
     assert kept[0].hosts == more
+
+
+def test_brokers_of_one_authority_have_a_certificate_and_a_name_each(tmp_path: Path) -> None:
+    for number in (1, 2):
+        place = tmp_path / str(number)
+        place.mkdir()
+        assert keep_certificates(str(place), HOSTS, NOW, authority=str(tmp_path), name=f"broker-{number}")
+        assert not keep_certificates(str(place), HOSTS, NOW, authority=str(tmp_path), name=f"broker-{number}")
+        own, authority = kept_certificates(str(place), str(tmp_path)) or (None, None)
+        assert own is not None
+        assert authority is not None
+        assert (own.name, own.issuer) == (f"CN=broker-{number}", authority.subject)
+    assert contents(tmp_path / "1").keys() == {KEYSTORE}
+    assert {path.name for path in tmp_path.iterdir()} == {AUTHORITY, AUTHORITY_KEY, "1", "2"}
 
 
 @pytest.mark.parametrize(
