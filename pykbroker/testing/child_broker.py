@@ -14,7 +14,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.processes.broker_process import BrokerProcess
 from pykbroker.processes.messages import Announcement, Message, StartRefused
-from pykbroker.testing.options import HOST, BrokerOptions, late_start
+from pykbroker.testing.options import HOST, OWN_LISTENER, BrokerOptions, late_start
 
 PROGRAM = "pykbroker.testing.child"
 END_S_MAX = 30
@@ -27,12 +27,13 @@ class ChildBroker:
 
     It may be killed, stopped, paused and started again, and keeps its ports. Between `stop` and the next start, the
     process continues without a broker. `runs` is false after `kill` and `stop`, and `is_paused` true between `pause`
-    and `resume`. `controller` is the address of the controller's listener, if this broker has one.
+    and `resume`. `controller` is the address of the controller's listener, if this broker has one, and `own` that
+    of the listener for requests of the fixture.
     """
 
     def __init__(self, directory: str) -> None:
         self._directory, self._options = directory, BrokerOptions()
-        self.address = Address(HOST, 0)
+        self.address = self.own = Address(HOST, 0)
         self.controller: Address | None = None
         self.runs = self.is_paused = False
         self._process: BrokerProcess | None = child(directory)
@@ -71,6 +72,7 @@ class ChildBroker:
             raise StartError(answer.reason)
         assert isinstance(answer, Announcement)
         self.address, self.controller, self.runs = answer.address, answer.controller, True
+        self.own = answer.listeners.get(OWN_LISTENER, answer.address)
         return answer
 
     @property

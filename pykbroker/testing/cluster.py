@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
 from pykbroker.testing.cluster_options import CONTROLLER, ClusterOptions, checked_cluster_options
+from pykbroker.testing.log_in_settings import GivesLogInSettings, LogInSettings
 from pykbroker.testing.options import START_TIMEOUT_S, ConfigValue, values_as_texts
 from pykbroker.world.shadowing import require_ours
 from pykbroker.world.temporary import temporary_directory
@@ -33,16 +34,29 @@ def running_cluster(
     configs: Mapping[str, ConfigValue] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     start_timeout: float = START_TIMEOUT_S,
+    tls: bool = False,
+    users: Mapping[str, str] | None = None,
+    authorize: bool = False,
 ) -> Iterator[RunningCluster]:
     """Run a cluster until the block ends, each broker in a child process. The ids of the brokers begin with 1.
 
     `replicas` is the replication factor of all topics, by default 3, or `brokers` if there are fewer. From 3 on,
-    min.insync.replicas is 2. `topics`, `configs`, `data_dir` and `start_timeout` are those of `running_broker`; each
-    broker has a directory of its own in `data_dir`. StartError: an option is invalid, or a broker cannot start, or not
-    in time.
+    min.insync.replicas is 2. All other options are those of `running_broker`; each broker has a directory of its own in
+    `data_dir`. StartError: an option is invalid, or a broker cannot start, or not in time.
     """
     require_ours()
-    options = checked_cluster_options(brokers, replicas, topics, configs, data_dir, start_timeout, os.environ)
+    options = checked_cluster_options(
+        brokers,
+        replicas,
+        topics,
+        configs,
+        data_dir,
+        start_timeout,
+        os.environ,
+        tls=tls,
+        users=users,
+        authorize=authorize,
+    )
     keeps = options.shared.data_dir
     with nullcontext(keeps) if keeps is not None else temporary_directory() as directory:
         cluster = RunningCluster(options, directory)
@@ -53,7 +67,7 @@ def running_cluster(
             cluster.close()
 
 
-class RunningCluster:
+class RunningCluster(GivesLogInSettings):
     """A cluster that serves from `start` to `close`. Any thread may call its methods. Broker 1 is the controller, too.
 
     A forked process may call the methods that create, delete and describe topics. Only the process that started the
@@ -65,7 +79,7 @@ class RunningCluster:
     def __init__(self, options: ClusterOptions, directory: str) -> None:
         from pykbroker.testing.child_broker import ChildBroker
 
-        self._options, self._owner = options, os.getpid()
+        self._options, self._owner, self._directory = options.signed_by(directory), os.getpid(), directory
         self._members: dict[int, ChildBroker] = {}
         try:
             for broker in range(1, options.brokers + 1):
@@ -91,6 +105,9 @@ class RunningCluster:
     def address(self, broker: int) -> str:
         """Return HOST:PORT of one broker, which it keeps over restarts."""
         return str(self._member(broker).address)
+
+    def _log_in_settings(self) -> LogInSettings:
+        return self._options.shared.log_in_settings(self.bootstrap, self._directory)
 
     # ---- topics
 
@@ -256,8 +273,8 @@ class RunningCluster:
         from pykbroker.testing.admin_thread import ANSWER_S_MAX, ask
 
         members = self._members.values()
-        running = [member.address for member in members if member.runs and not member.is_paused]
-        return ask(running or [member.address for member in members], work, seconds or ANSWER_S_MAX)
+        running = [member.own for member in members if member.runs and not member.is_paused]
+        return ask(running or [member.own for member in members], work, seconds or ANSWER_S_MAX)
 
     def _until(
         self,

@@ -21,6 +21,10 @@ class ClusterOptions:
     brokers: int
     shared: BrokerOptions
 
+    def signed_by(self, directory: str) -> ClusterOptions:
+        """Return the options of a cluster whose brokers have certificates of an authority in this directory."""
+        return replace(self, shared=replace(self.shared, authority=directory))
+
     def of(self, broker: int, controller: str | None) -> BrokerOptions:
         """Return the options of one broker. `controller` is the address of the controller, None for itself."""
         configs = {**self.shared.configs, "node.id": str(broker)}
@@ -38,6 +42,10 @@ def checked_cluster_options(
     data_dir: str | os.PathLike[str] | None,
     start_timeout: Any,
     environ: Mapping[str, str],
+    *,
+    tls: Any = False,
+    users: Any = None,
+    authorize: Any = False,
 ) -> ClusterOptions:
     """Return the options of `running_cluster`. StartError: one sentence that names the option and what to write."""
     from pykbroker.core.config.of_each_broker import check_shared
@@ -46,7 +54,9 @@ def checked_cluster_options(
     number(brokers, "brokers", BROKERS_MAX)
     factor = min(REPLICAS_DEFAULT, brokers) if replicas is None else replicas
     number(factor, "replicas", brokers)
-    shared = checked_options(0, topics, configs, data_dir, True, start_timeout, environ)
+    shared = checked_options(
+        0, topics, configs, data_dir, True, start_timeout, environ, tls=tls, users=users, authorize=authorize
+    )
     check_shared(shared.configs)
     return ClusterOptions(brokers, replace(shared, configs={**replication_configs(factor), **shared.configs}))
 

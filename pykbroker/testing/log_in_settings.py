@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,30 @@ class LogInSettings:
         import ssl
 
         return ssl.create_default_context(cafile=self.authority)
+
+
+class GivesLogInSettings(ABC):
+    """A broker or a cluster that gives each client its settings."""
+
+    @abstractmethod
+    def _log_in_settings(self) -> LogInSettings:
+        """Return the settings of the users of the options."""
+
+    def kafka_python(self, user: str | None = None) -> dict[str, Any]:
+        """Return the keyword arguments of kafka-python for a user. ValueError: there is no such user."""
+        return self._log_in_settings().kafka_python(user)
+
+    def aiokafka(self, user: str | None = None) -> dict[str, Any]:
+        """Return the keyword arguments of aiokafka for a user. ValueError: there is no such user."""
+        return self._log_in_settings().aiokafka(user)
+
+    def confluent(self, user: str | None = None) -> dict[str, str]:
+        """Return the configs of confluent-kafka for a user. ValueError: there is no such user."""
+        return self._log_in_settings().confluent(user)
+
+    def java(self, user: str | None = None) -> dict[str, str]:
+        """Return the properties of a Java client for a user. ValueError: there is no such user."""
+        return self._log_in_settings().java(user)
 
 
 def escaped(text: str) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pykbroker.core.config.config import BrokerConfig
+    from pykbroker.core.config.listeners import ListenerSettings
     from pykbroker.core.errors import StartError
     from pykbroker.core.settings import Settings
+    from pykbroker.testing.log_in_settings import LogInSettings
 
 HOST = "127.0.0.1"
 OWN_LISTENER, OWN_USER = "FIXTURE", "ANONYMOUS"
-"""The listener of a secured broker for the requests of the fixture, and the user that makes them without a log-in."""
+"""The listener of a secured broker for the fixture and other brokers, and the user who they are without a log-in."""
 INSTEAD = {
     "listeners": "write port= for a port on 127.0.0.1",
     "advertised.listeners": "let clients use the address that they connected to",
@@ -49,6 +51,8 @@ class BrokerOptions:
     """Whether clients use TLS, with a certificate that the broker makes."""
     users: Mapping[str, str] = field(default_factory=dict)
     """The passwords by name of the users who log in. Without any, nobody does."""
+    authority: str | None = None
+    """The directory of the authority that signs the certificate, by default that of the data."""
     authorize: bool = False
     """Whether users may do only what ACLs allow. The first one is a super user."""
     start_timeout: float | None = START_TIMEOUT_S
@@ -64,20 +68,27 @@ class BrokerOptions:
         from pykbroker.core.address import Address, parse_address
         from pykbroker.core.config.listeners import ListenerSettings
         from pykbroker.core.new_topic import NewTopic
+        from pykbroker.core.new_user import NewUser
+        from pykbroker.core.security.secret import Secret
         from pykbroker.core.settings import Settings
 
+        listeners = self._listeners()
+        of_controllers: tuple[ListenerSettings, ...] = ()
+        if self.controller_port is not None:
+            of_controllers = (ListenerSettings("CONTROLLER", Address(HOST, self.controller_port)),)
+        texts = {**self.configs, "log.dirs": directory}
         if self.is_secured:
-            return self._secured(directory)
+            texts = self._secured(texts, directory, listeners, of_controllers)
         return Settings(
-            broker_config({**self.configs, "log.dirs": directory}),
+            broker_config(texts),
             (directory,),
-            listeners=(ListenerSettings(address=Address(HOST, self.port)),),
-            controller_listeners=()
-            if self.controller_port is None
-            else (ListenerSettings("CONTROLLER", Address(HOST, self.controller_port)),),
+            listeners=listeners,
+            inter_broker_listener=listeners[-1].name,
+            controller_listeners=of_controllers,
             quorum=() if self.controller is None else (parse_address(self.controller),),
             memory=self.data_dir is None,
             topics=tuple(NewTopic(name, partitions) for name, partitions in self.topics.items()),
+            users=tuple(NewUser(name, Secret(password)) for name, password in self.users.items()),
         )
 
     @property
@@ -85,47 +96,50 @@ class BrokerOptions:
         """Whether clients use TLS or log in."""
         return self.tls or bool(self.users)
 
-    def _secured(self, directory: str) -> Settings:
-        """Return the settings of a broker with a listener for clients, and one for the requests of the fixture."""
-        import socket
-        import time
+    def log_in_settings(self, bootstrap: str, authority: str) -> LogInSettings:
+        """Return the settings by which clients log in. `authority` is the directory of the authority."""
+        from pykbroker.core.security.own_certificates import AUTHORITY
+        from pykbroker.testing.log_in_settings import LogInSettings
 
+        return LogInSettings(bootstrap, f"{authority}/{AUTHORITY}" if self.tls else None, self.users)
+
+    def _listeners(self) -> tuple[ListenerSettings, ...]:
+        """Return the listener for clients, and that of a secured broker for the fixture and for other brokers."""
         from pykbroker.core.address import Address
-        from pykbroker.core.config.listeners import ListenerSettings, with_listeners
-        from pykbroker.core.new_topic import NewTopic
-        from pykbroker.core.new_user import NewUser
-        from pykbroker.core.security.own_certificates import hosts_of
-        from pykbroker.core.security.secret import Secret
-        from pykbroker.core.security.start_configs import (
-            authorizer_configs,
-            keystore_configs,
-            log_in_configs,
-            protocol_of,
-        )
-        from pykbroker.core.settings import Settings
+        from pykbroker.core.config.listeners import ListenerSettings
+        from pykbroker.core.security.start_configs import protocol_of
 
         protocol = protocol_of(has_tls=self.tls, has_users=bool(self.users))
         of_clients = ListenerSettings(protocol.name, Address(HOST, self.port), None, protocol)
-        listeners = (of_clients, ListenerSettings(OWN_LISTENER, Address(HOST, 0)))
-        texts = with_listeners({**self.configs, "log.dirs": directory}, listeners)
+        return (of_clients, ListenerSettings(OWN_LISTENER, Address(HOST, 0))) if self.is_secured else (of_clients,)
+
+    def _secured(
+        self,
+        texts: Mapping[str, str],
+        directory: str,
+        listeners: Sequence[ListenerSettings],
+        of_controllers: Sequence[ListenerSettings],
+    ) -> dict[str, str]:
+        """Return the configs of a secured broker. Make its certificate, unless an earlier start has made it."""
+        import socket
+        import time
+
+        from pykbroker.core.config.listeners import with_listeners
+        from pykbroker.core.security.own_certificates import hosts_of
+        from pykbroker.core.security.start_configs import authorizer_configs, keystore_configs, log_in_configs
+
+        found = with_listeners(texts, listeners, of_controllers)
         if self.tls:
             from pykbroker.tls.own_certificates import keep_certificates
 
-            keep_certificates(directory, hosts_of(listeners, socket.gethostname()), time.time())
-            texts |= keystore_configs(directory)
+            hosts = hosts_of(listeners, socket.gethostname())
+            keep_certificates(directory, hosts, time.time(), authority=self.authority)
+            found |= keystore_configs(directory)
         if self.users:
-            texts |= log_in_configs(texts, listeners)
+            found |= log_in_configs(found, listeners)
         if self.authorize:
-            texts |= authorizer_configs(texts, [*list(self.users)[:1], OWN_USER])
-        return Settings(
-            broker_config(texts),
-            (directory,),
-            listeners=listeners,
-            inter_broker_listener=OWN_LISTENER,
-            memory=self.data_dir is None,
-            topics=tuple(NewTopic(name, partitions) for name, partitions in self.topics.items()),
-            users=tuple(NewUser(name, Secret(password)) for name, password in self.users.items()),
-        )
+            found |= authorizer_configs(found, [*list(self.users)[:1], OWN_USER])
+        return found
 
     def waited_for(self, directory: str) -> str:
         """Return what a start waits for once the broker's modules are imported."""

@@ -6,10 +6,10 @@ import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
-from pykbroker.testing.log_in_settings import LogInSettings
+from pykbroker.testing.log_in_settings import GivesLogInSettings, LogInSettings
 from pykbroker.testing.options import (
     HOST,
     OWN_LISTENER,
@@ -83,7 +83,7 @@ class Runner(Protocol):
         """Stop the broker for good."""
 
 
-class RunningBroker:
+class RunningBroker(GivesLogInSettings):
     """A broker that serves from its construction to `close`. Any thread may call its methods.
 
     A forked process may call `topic`, `delete` and `clear`. Only the process that started the broker can stop or
@@ -105,27 +105,8 @@ class RunningBroker:
         """Return HOST:PORT for a client's bootstrap servers."""
         return f"{self.host}:{self.port}"
 
-    def kafka_python(self, user: str | None = None) -> dict[str, Any]:
-        """Return the keyword arguments of kafka-python for a user. ValueError: the broker has no such user."""
-        return self._client_settings().kafka_python(user)
-
-    def aiokafka(self, user: str | None = None) -> dict[str, Any]:
-        """Return the keyword arguments of aiokafka for a user. ValueError: the broker has no such user."""
-        return self._client_settings().aiokafka(user)
-
-    def confluent(self, user: str | None = None) -> dict[str, str]:
-        """Return the configs of confluent-kafka for a user. ValueError: the broker has no such user."""
-        return self._client_settings().confluent(user)
-
-    def java(self, user: str | None = None) -> dict[str, str]:
-        """Return the properties of a Java client for a user. ValueError: the broker has no such user."""
-        return self._client_settings().java(user)
-
-    def _client_settings(self) -> LogInSettings:
-        from pykbroker.core.security.own_certificates import AUTHORITY
-
-        authority = f"{self._directory}/{AUTHORITY}" if self._options.tls else None
-        return LogInSettings(self.bootstrap, authority, self._options.users)
+    def _log_in_settings(self) -> LogInSettings:
+        return self._options.log_in_settings(self.bootstrap, self._directory)
 
     def topic(
         self, name: str | None = None, partitions: int = 1, *, configs: Mapping[str, ConfigValue] | None = None
