@@ -18,6 +18,9 @@ KEYS = {
     "data_dir": ("string", "A directory that keeps the data, relative to the rootdir. Default: a temporary directory."),
     "process": ("bool", "Run the broker in a child process instead of a thread."),
     "start_timeout": ("string", "The seconds that a start may take. Default: 30."),
+    "tls": ("bool", "Let clients use TLS, with a certificate that the broker makes."),
+    "users": ("linelist", "Users who log in, one NAME:PASSWORD a line. Without any, clients need no log-in."),
+    "authorize": ("bool", "Let users do only what ACLs allow. The first user may do everything."),
 }
 """Option -> its type for pytest, and its help."""
 UNSET = object()
@@ -42,6 +45,8 @@ def options_of(config: pytest.Config) -> dict[str, Any]:
         found["configs"] = unique(map(config_line, found["configs"]), "configs")
     if "topics" in found:
         found["topics"] = unique(map(topic_line, found["topics"]), "topics")
+    if "users" in found:
+        found["users"] = unique(map(user_line, found["users"]), "users")
     if "data_dir" in found:
         if not found["data_dir"]:
             raise StartError(f"{PREFIX}data_dir is empty: name a directory, or remove the key")
@@ -76,6 +81,16 @@ def topic_line(line: str) -> tuple[str, int | None]:
     if colon and not (partitions.strip().isascii() and partitions.strip().isdigit()):
         raise StartError(f"{PREFIX}topics: {line!r} is neither NAME nor NAME:PARTITIONS, such as orders:3")
     return name.strip(), int(partitions) if colon else None
+
+
+def user_line(line: str) -> tuple[str, str]:
+    """Parse NAME:PASSWORD. StartError: the line is not of this form. It may be a password, and is not in the error."""
+    from pykbroker.core.errors import StartError
+
+    name, _, password = line.partition(":")
+    if not name or not password:
+        raise StartError(f"{PREFIX}users has a line that is not NAME:PASSWORD, such as alice:secret")
+    return name, password
 
 
 def seconds(text: str) -> float:

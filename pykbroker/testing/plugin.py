@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import pytest
 
+from pykbroker.testing import marks
 from pykbroker.testing.cluster import RunningCluster, running_cluster
 from pykbroker.testing.ini import add_keys, merged, options_of
+from pykbroker.testing.marks import BrokersOfSession, options_of_test
 from pykbroker.testing.running import RunningBroker, running_broker
 from pykbroker.world.shadowing import require_ours
 
 T = TypeVar("T")
 
 OPTIONS = ("configs", "topics", "data_dir", "process", "port", "start_timeout", "tls", "users", "authorize")
-CLUSTER_OPTIONS = ("brokers", "replicas", "configs", "topics", "data_dir", "start_timeout")
+CLUSTER_OPTIONS = ("brokers", "replicas", "configs", "topics", "data_dir", "start_timeout", "tls", "users", "authorize")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the ini keys of the plugin."""
     add_keys(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marks of the plugin."""
+    marks.declare(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a marked test the options of its marks."""
+    marks.parametrize(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test on which a mark has no effect."""
+    marks.check_effect(item)
 
 
 @pytest.fixture(scope="session")
@@ -32,12 +50,18 @@ def kafka_broker_options() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def kafka_broker(request: pytest.FixtureRequest, kafka_broker_options: Any) -> Iterator[RunningBroker]:
-    """Provide a Kafka broker for the whole session: `.bootstrap` is its address, `.topic()` creates a topic."""
-    with started(
-        request, running_broker, lambda: merged(options_of(request.config), kafka_broker_options, OPTIONS)
-    ) as broker:
-        yield broker
+def kafka_broker(
+    request: pytest.FixtureRequest, kafka_broker_options: Any, _kafka_brokers: BrokersOfSession[RunningBroker]
+) -> RunningBroker:
+    """Provide a Kafka broker for the whole session: `.bootstrap` is its address, `.topic()` creates a topic.
+
+    The mark `kafka_broker` sets options for a test, a class or a module.
+    """
+
+    def unmarked() -> dict[str, Any]:
+        return merged(options_of(request.config), kafka_broker_options, OPTIONS)
+
+    return started(request, _kafka_brokers, unmarked, "kafka_broker", OPTIONS)
 
 
 @pytest.fixture(scope="session")
@@ -47,12 +71,15 @@ def kafka_cluster_options() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster_of_session(request: pytest.FixtureRequest, kafka_cluster_options: Any) -> Iterator[RunningCluster]:
+def kafka_cluster_of_session(
+    request: pytest.FixtureRequest, kafka_cluster_options: Any, _kafka_clusters: BrokersOfSession[RunningCluster]
+) -> RunningCluster:
     """Provide the cluster of `kafka_cluster` for fixtures of a wider scope, which have to heal it themselves."""
-    with started(
-        request, running_cluster, lambda: merged({}, kafka_cluster_options, CLUSTER_OPTIONS, "kafka_cluster")
-    ) as cluster:
-        yield cluster
+
+    def unmarked() -> dict[str, Any]:
+        return merged({}, kafka_cluster_options, CLUSTER_OPTIONS, "kafka_cluster")
+
+    return started(request, _kafka_clusters, unmarked, "kafka_cluster", CLUSTER_OPTIONS)
 
 
 @pytest.fixture
@@ -60,6 +87,18 @@ def kafka_cluster(kafka_cluster_of_session: RunningCluster) -> Iterator[RunningC
     """Provide a Kafka cluster of three brokers: `.kill(broker)` kills one. After the test, all of them run again."""
     yield kafka_cluster_of_session
     kafka_cluster_of_session.heal()
+
+
+@pytest.fixture(scope="session")
+def _kafka_brokers() -> Iterator[BrokersOfSession[RunningBroker]]:
+    with ExitStack() as until:
+        yield BrokersOfSession(running_broker, until)
+
+
+@pytest.fixture(scope="session")
+def _kafka_clusters() -> Iterator[BrokersOfSession[RunningCluster]]:
+    with ExitStack() as until:
+        yield BrokersOfSession(running_cluster, until)
 
 
 @pytest.fixture
@@ -75,23 +114,22 @@ def kafka_topic(kafka_broker: RunningBroker) -> Iterator[str]:
         return  # the test has deleted the topic, or stopped the broker
 
 
-@contextmanager
 def started(
     request: pytest.FixtureRequest,
-    running: Callable[..., AbstractContextManager[T]],
-    options: Callable[[], dict[str, Any]],
-) -> Iterator[T]:
-    """Provide what `running` starts with these options. A refused start fails the test with its reason."""
+    brokers: BrokersOfSession[T],
+    unmarked: Callable[[], dict[str, Any]],
+    mark: str,
+    names: tuple[str, ...],
+) -> T:
+    """Return the broker of a test. A refused start fails the test with its reason."""
     require_ours({item.path.parent for item in request.session.items})
     from pykbroker.core.errors import StartError
 
     worker = getattr(request.config, "workerinput", None)
-    with ExitStack() as stack:
-        try:
-            found = stack.enter_context(running(**for_worker(options(), worker)))
-        except StartError as error:
-            pytest.fail(str(error), pytrace=False)
-        yield found
+    try:
+        return brokers.started(for_worker(options_of_test(request, unmarked(), mark, names), worker))
+    except StartError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 def for_worker(options: dict[str, Any], worker: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -241,12 +241,13 @@ async def test_it(kafka_broker, kafka_topic, autojump_clock):
 
 
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
-    test, conftest, program, *_ = PYTHON
+    test, conftest, marked, program, *_ = PYTHON
     (ini,) = re.findall(r"^```ini\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    logs_in = test.replace("bootstrap_servers=kafka_broker.bootstrap", '**kafka_broker.kafka_python("alice")')
     with printing(program, r"127\.0\.0\.1:\d+\n"):
-        assert "1 passed" in passed(tmp_path, test, ini=ini)
+        assert "1 passed" in passed(tmp_path, logs_in, ini=ini)
     (tmp_path / "conftest.py").write_text(conftest)
-    assert "1 passed" in passed(tmp_path, test)
+    assert "2 passed" in passed(tmp_path, test + marked)
 
 
 def test_the_examples_of_a_cluster_run(tmp_path: Path) -> None:

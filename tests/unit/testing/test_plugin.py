@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.errors import StartError
-from pykbroker.testing.ini import config_line, merged, seconds, topic_line, unique
+from pykbroker.testing.ini import config_line, merged, seconds, topic_line, unique, user_line
 from pykbroker.testing.plugin import OPTIONS, for_worker
 
 pytestmark = pytest.mark.timeout(150)
@@ -21,16 +21,18 @@ PARTITIONS = """
 import trio
 
 from pykbroker.client.admin.admin_session import with_admin
+from pykbroker.client.security_settings import client_security, split_security
 from pykbroker.core.address import Address
 
 
-def partitions(broker):
+def partitions(broker, user=None):
     found = {}
 
     async def work(admin):
         found.update({topic.name: len(topic.partitions) for topic in await admin.topics()})
 
-    trio.run(with_admin, [Address(broker.host, broker.port)], "test", work)
+    security = client_security(split_security(broker.kafka_python(user))[0])
+    trio.run(with_admin, [Address(broker.host, broker.port)], "test", work, security)
     return found
 """
 
@@ -61,12 +63,20 @@ kafka_broker_topics =
 kafka_broker_data_dir = data
 kafka_broker_process = true
 kafka_broker_start_timeout = 120
+kafka_broker_tls = true
+kafka_broker_users =
+    alice:se:cret
+    bob:secret
+kafka_broker_authorize = true
 """
     test = f"""{PARTITIONS}
 def test_it(kafka_broker, request):
-    assert partitions(kafka_broker) == {{"orders": 3, "payments": 4}}
+    assert partitions(kafka_broker, "alice") == {{"orders": 3, "payments": 4}}
+    assert partitions(kafka_broker, "bob") == {{}}
+    assert kafka_broker.java("alice")["security.protocol"] == "SASL_SSL"
+    assert 'password="se:cret"' in kafka_broker.java("alice")["sasl.jaas.config"]
     name = kafka_broker.topic(partitions=-1)
-    assert partitions(kafka_broker)[name] == 4
+    assert partitions(kafka_broker, "alice")[name] == 4
     assert (request.config.rootpath / "data" / "orders-2").is_dir()
 """
     code, printed = run(tmp_path, {"pytest.ini": ini, "test_it.py": test})
@@ -74,29 +84,83 @@ def test_it(kafka_broker, request):
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
-def test_options_of_both_places_apply_and_each_test_gets_a_topic_which_is_deleted_after_it(tmp_path: Path) -> None:
-    conftest = """
+CONFTEST = """
 import pytest
 
 
 @pytest.fixture(scope="session")
-def kafka_broker_options():
-    return {"configs": {"num.partitions": 2}}
+def kafka_broker_options(tmp_path_factory):
+    return {"configs": {"num.partitions": 2}, "data_dir": tmp_path_factory.mktemp("data")}
+
+
+@pytest.fixture(scope="session")
+def found(kafka_broker):
+    return kafka_broker.topic(partitions=-1)
 """
-    test = f"""{PARTITIONS}
-def test_options(kafka_broker):
-    assert partitions(kafka_broker) == {{"orders": 3}}
-    name = kafka_broker.topic(partitions=-1)
-    assert partitions(kafka_broker)[name] == 2
+MARKED = """
+import unittest
+
+import pytest
+
+secured = pytest.mark.kafka_broker(tls=True, users={"alice": "secret"})
+ports = {}
+
+
+def test_options(kafka_broker, found):
+    ports["unmarked"] = kafka_broker.port
+    assert partitions(kafka_broker) == {"orders": 3, found: 2}
+    name = kafka_broker.topic()
     kafka_broker.delete([name])
 
 
+@secured
+class TestSecured:
+    def test_class(self, kafka_broker, kafka_topic):
+        ports["secured"] = kafka_broker.port
+        assert partitions(kafka_broker, "alice") == {"orders": 3, kafka_topic: 1}
+        assert kafka_broker.confluent("alice")["security.protocol"] == "SASL_SSL"
+
+    @pytest.mark.kafka_broker(tls=False, topics=["a"])
+    def test_closest(self, kafka_broker):
+        assert partitions(kafka_broker, "alice") == {"a": 2}
+        assert kafka_broker.confluent("alice")["security.protocol"] == "SASL_PLAINTEXT"
+
+    def test_unused(self):
+        pass
+
+
+@secured
+def test_same(found, kafka_broker):
+    assert kafka_broker.port == ports["secured"]
+    assert found in partitions(kafka_broker, "alice")
+
+
+@pytest.mark.kafka_broker(port=9092)
+def test_port(kafka_broker):
+    pass
+
+
+@pytest.mark.kafka_broker({"tls": True})
+def test_unnamed(kafka_broker):
+    pass
+
+
+@secured
+class TestCase(unittest.TestCase):
+    @pytest.mark.usefixtures("kafka_broker")
+    def test_method(self):
+        pass
+
+
 def test_first(kafka_broker, kafka_topic):
-    assert partitions(kafka_broker) == {{"orders": 3, kafka_topic: 1}}
+    assert kafka_broker.port == ports["unmarked"]
+    ports["deleted"] = kafka_topic
+    assert partitions(kafka_broker)[kafka_topic] == 1
 
 
 def test_second(kafka_broker, kafka_topic):
-    assert partitions(kafka_broker) == {{"orders": 3, kafka_topic: 1}}
+    assert ports["deleted"] not in partitions(kafka_broker)
+    assert partitions(kafka_broker)[kafka_topic] == 1
 
 
 def test_third(kafka_broker, kafka_topic):
@@ -106,24 +170,23 @@ def test_third(kafka_broker, kafka_topic):
 def test_fourth(kafka_broker, kafka_topic):
     kafka_broker.stop()
 """
-    files = {"conftest.py": conftest, "test_it.py": test, "pytest.ini": "[pytest]\nkafka_broker_topics = orders:3\n"}
-    code, printed = run(tmp_path, files)
-    assert (code, "5 passed" in printed) == (0, True), printed
 
 
-@pytest.mark.parametrize(
-    ("ini", "options", "sentence"),
-    [
-        ("kafka_broker_topic = a", "{}", "the ini key kafka_broker_topic is no option of kafka_broker; did you mean"),
-        ("kafka_broker_topics = a:3", "{'topics': {'a': 2}}", "the fixture kafka_broker_options and the ini key kafka"),
-    ],
-)
-def test_a_refused_option_is_one_sentence_without_a_traceback(
-    tmp_path: Path, ini: str, options: str, sentence: str
-) -> None:
-    fixture = f"import pytest\n@pytest.fixture(scope='session')\ndef kafka_broker_options(): return {options}\n"
-    code, printed = run(tmp_path, {"pytest.ini": f"[pytest]\n{ini}\n", "test_it.py": fixture + USES})
+def test_options_of_both_places_apply_and_a_mark_gives_tests_a_broker_of_their_own(tmp_path: Path) -> None:
+    files = {"conftest.py": CONFTEST, "test_it.py": PARTITIONS + MARKED}
+    files["pytest.ini"] = "[pytest]\nkafka_broker_topics = orders:3\n"
+    code, printed = run(tmp_path, files, "--strict-markers")
+    assert (code, "9 passed, 3 errors" in printed) == (1, True), printed
+    assert "'port' in the mark kafka_broker is no option of a marked kafka_broker: write one of configs" in printed
+    assert "the mark kafka_broker takes options by name: write kafka_broker(tls=True, users={'alice'" in printed
+    assert "the mark kafka_broker has no effect on a unittest.TestCase: write a function" in printed
+    assert "test_it.py::test_port[port]" in printed
+
+
+def test_a_refused_option_is_one_sentence_without_a_traceback(tmp_path: Path) -> None:
+    code, printed = run(tmp_path, {"pytest.ini": "[pytest]\nkafka_broker_topic = a\n", "test_it.py": USES})
     assert code == 1
+    sentence = "the ini key kafka_broker_topic is no option of kafka_broker; did you mean"
     assert [line for line in printed.splitlines() if line.startswith(sentence)], printed
     assert "Traceback" not in printed
     assert not re.search(r"plugin\.py:\d+", printed)
@@ -164,6 +227,10 @@ def test_lines_of_the_configuration_file_are_refused_in_a_sentence() -> None:
         seconds("long")
     with pytest.raises(StartError, match="kafka_broker_topics: 'a:b' is neither NAME nor NAME:PARTITIONS"):
         topic_line("a:b")
+    for line in ("secret", ":secret", "secret:"):
+        with pytest.raises(StartError, match="kafka_broker_users has a line that is not NAME:PASSWORD") as refused:
+            user_line(line)
+        assert "secret" not in str(refused.value).replace("alice:secret", "")
     with pytest.raises(StartError, match="kafka_broker_topics sets a twice: remove one of the lines"):
         unique([("a", 1), ("a", 2)], "topics")
 
