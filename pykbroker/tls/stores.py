@@ -18,6 +18,7 @@ import msgspec
 
 from pykbroker.core.config.tls_settings import PEM, TlsStore
 from pykbroker.core.errors import StartError
+from pykbroker.core.security.certificate import MalformedCertificate, certificate
 from pykbroker.core.security.secret import Secret
 from pykbroker.world.tls_files import read_store
 
@@ -140,11 +141,28 @@ def pkcs12_identity(store: TlsStore, data: bytes) -> KeyEntry:
 
 
 def pkcs12_trusted(store: TlsStore, data: bytes) -> tuple[bytes, ...]:
-    """Return the certificates of a PKCS12 file that belong to no key."""
+    """Return the certificates of a PKCS12 file to trust.
+
+    In a file with a key, Java trusts the key's own certificate, those of other keys, and trusted entries, but not those
+    that have signed a key's certificate. It names an entry by its alias, and such a signer by its subject.
+    """
     found = load_pkcs12(store, data)
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    return tuple(each.certificate.public_bytes(Encoding.DER) for each in found.additional_certs)
+    trusted = [] if found.cert is None else [found.cert.certificate.public_bytes(Encoding.DER)]
+    for each in found.additional_certs:
+        der = each.certificate.public_bytes(Encoding.DER)
+        if found.cert is None or each.friendly_name not in (None, java_name(der)):
+            trusted.append(der)
+    return tuple(trusted)
+
+
+def java_name(der: bytes) -> bytes | None:
+    """Return the name that Java gives to a certificate without an alias, or None if it cannot be decoded."""
+    try:
+        return certificate(der).name.encode()
+    except MalformedCertificate:
+        return None
 
 
 def load_pkcs12(store: TlsStore, data: bytes) -> PKCS12KeyAndCertificates:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
+
+from pykbroker.world.regular_file import read_regular
 
 FILE_BYTES_MAX = 1 << 20
 """The size of the largest file that a provider reads."""
@@ -33,13 +34,5 @@ class SystemConfigSources:
 
 
 def read_text(path: str) -> str:
-    """Return the text of a regular file. Raise OSError, or ValueError if it is too large or not UTF-8."""
-    # A broker reads dynamic configs on its event loop, which a pipe or a terminal would stop.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{path} is not a regular file")
-        data = file.read(FILE_BYTES_MAX + 1)
-    if len(data) > FILE_BYTES_MAX:
-        raise ValueError(f"{path} has more than {FILE_BYTES_MAX} bytes")
-    return data.decode()
+    """Return the text of a regular file. Raise OSError, or ValueError if it is not UTF-8."""
+    return read_regular(path, FILE_BYTES_MAX).decode()

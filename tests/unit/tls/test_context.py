@@ -27,10 +27,14 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from pykbroker.core.config.listener_configs import ListenerConfigs
 from pykbroker.core.config.listeners import ListenerSettings
-from pykbroker.core.config.tls_settings import TlsSettings, tls_settings
+from pykbroker.core.config.tls_settings import TlsSettings, TlsStore, tls_settings
 from pykbroker.core.errors import StartError
+from pykbroker.core.security.certificate import certificate
 from pykbroker.core.security.protocol import SecurityProtocol
+from pykbroker.core.security.secret import Secret
 from pykbroker.tls.context import TlsContext, server_context
+from pykbroker.tls.stores import read_trusted
+from pykbroker.world.tls_files import STORE_BYTES_MAX
 from tests.unit.world.tls_ends import CURVE, Ends, authority, client_context, ends
 
 NOW = datetime.now(UTC)
@@ -325,13 +329,45 @@ def test_a_pkcs12_store_without_cryptography_names_the_extra(house: House, monke
     assert "pip install 'pykbroker[security]'" in house.refusal()
 
 
-def test_no_key_stays_in_a_file(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+@pytest.mark.parametrize("lacks", ["memfd_create", "/proc"])
+def test_no_key_stays_in_a_file(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.delattr(os, "memfd_create", raising=False)
+    if lacks == "/proc":
+        monkeypatch.setattr("pykbroker.world.tls_files.OWN_FILES", "/nowhere")
+    else:
+        monkeypatch.delattr(os, lacks, raising=False)
     house.set(keystore_type="PEM", keystore_key=key_of(issued()), keystore_certificate_chain=chain_of(issued()))
     house.connect()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_only_a_regular_file_of_limited_size_is_read(house: House, tmp_path: Path, kind: str) -> None:
+    house.set(keystore_type=kind, keystore_location=str(tmp_path / "store"))
+    os.mkfifo(tmp_path / "store")
+    assert "store: it is not a regular file: name a file" in house.refusal()
+    os.unlink(tmp_path / "store")
+    for size, is_read in ((STORE_BYTES_MAX - 1, True), (STORE_BYTES_MAX, True), (STORE_BYTES_MAX + 1, False)):
+        house.write("store", b"")
+        os.truncate(tmp_path / "store", size)
+        assert ("store: it has more than 16777216 bytes" in house.refusal()) != is_read
+
+
+def test_a_truststore_with_a_key_trusts_what_java_trusts(house: House) -> None:
+    """The names of the certificates are those that keytool writes, and Java trusts those that are expected."""
+    cert = issued()
+    key: Any = load_pem_private_key(key_of(cert).encode(), None)
+    own = load_pem_x509_certificate(cert.cert_chain_pems[0].bytes())
+    signer, entry, unnamed = (
+        load_pem_x509_certificate(authority(name).cert_pem.bytes()) for name in (OURS, "an entry", "without a name")
+    )
+    subject = certificate(signer.public_bytes(Encoding.DER)).name.encode()
+    named = ((signer, subject), (entry, b"an alias"), (unnamed, None))
+    others = [PKCS12Certificate(*each) for each in named]
+    data = serialize_key_and_certificates(b"broker", key, own, others, BestAvailableEncryption(b"secret"))
+    path = house.write("mixed.p12", data)
+    store = TlsStore("SECURE: ssl.truststore.location", "PKCS12", path, password=Secret("secret"))
+    assert read_trusted(store) == tuple(each.public_bytes(Encoding.DER) for each in (own, entry))
 
 
 def test_secrets_are_in_no_repr(house: House) -> None:
