@@ -11,7 +11,7 @@ from pykbroker.core.config.check import check_configs
 from pykbroker.core.config.config import Texts
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.config.resource import ConfigResource
-from pykbroker.core.metadata.alter_configs import AlteredResource, altered, changes_of
+from pykbroker.core.metadata.alter_configs import AlteredResource, altered, changes_of, key_of
 from pykbroker.core.metadata.image import MetadataImage
 
 TLS = "ssl."
@@ -36,7 +36,7 @@ class OwnConfigs(msgspec.Struct, frozen=True):
 
     def check(self, resource: AlteredResource) -> None:
         """Raise ApiError if the resource is another broker, or if this broker cannot have its new configs."""
-        key = resource.resource_type, resource.resource_name
+        key = key_of(resource)
         check_is_this(key, self.node_id)
         if resource.resource_type == ConfigResource.BROKER:
             configs = self.image().configs

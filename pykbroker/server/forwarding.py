@@ -1,8 +1,10 @@
-"""The handler that forwards requests to the active controller in an Envelope (KIP-590)."""
+"""The way of clients' requests to the active controller, in an Envelope if another process has it (KIP-590)."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.forwarded import encode_host, encode_principal
@@ -28,6 +30,13 @@ class EnvelopeSender(Protocol):
         """Return the response of the active controller. Raise ApiError REQUEST_TIMED_OUT after `s_max` seconds."""
 
 
+class LocalController(Protocol):
+    """The active controller in this process."""
+
+    async def ask(self, request: Request[Rsp], /) -> Rsp:
+        """Return the response once the change is committed."""
+
+
 class ForwardedHandler(Handler):
     """A handler that forwards the requests of one API."""
 
@@ -46,15 +55,23 @@ class ForwardedHandler(Handler):
         return EncodedResponse([data[pos:]])
 
 
-class Forwarding:
-    """Requests that their handlers forward after they have done a part themselves."""
+class ControllerRequests(msgspec.Struct, frozen=True):
+    """Requests of clients that the controller decides after their handlers have done a part themselves."""
 
-    def __init__(self, sender: EnvelopeSender) -> None:
-        self._sender = sender
+    local: LocalController
+    sender: EnvelopeSender | None = None
+    """The connection to a controller in another process. It replaces `local`."""
+
+    @property
+    def are_authorized(self) -> bool:
+        """Whether the controller authorizes the client, so that the handler need not."""
+        return self.sender is not None
 
     async def ask(self, context: RequestContext, request: Request[Rsp]) -> Rsp:
-        """Return the controller's response to a client's request. Raise the errors of `forwarded`."""
-        data = await forwarded(self._sender, context, request)
+        """Return the controller's response to a client's request. Raise the errors of both ways to the controller."""
+        if self.sender is None:
+            return await self.local.ask(request)
+        data = await forwarded(self.sender, context, request)
         response_class: Any = APIS[request.key].response
         response: Rsp = decode_response(response_class, context.version, data)[1]
         return response

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.alter_configs import key_of
 from pykbroker.core.security.rights import ALTER_CONFIGS, require_for_config
-from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.own_configs import OwnConfigs
-from pykbroker.server.forwarding import Forwarding
+from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.server.handler import ApiHandler, Later, RequestContext
 from wire.error_codes import ErrorCode
 from wire.messages.alter_configs import (
@@ -29,13 +29,12 @@ class AlterConfigs(ApiHandler, frozen=True):
     accepts those of any broker, since that has checked them. The results are in the order of the request.
     """
 
-    controller: ActiveController
-    own: OwnConfigs | None = None
-    forwarding: Forwarding | None = None
-    """The way to a controller in another process, which authorizes the client.
+    controller: ControllerRequests
+    """The requests to the controller, which authorizes the client if it is in another process.
 
     For configs of this broker the client is authorized here first, since `own` reads the files that they name.
     """
+    own: OwnConfigs | None = None
 
     def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Later:
         # the next request sees the change
@@ -45,28 +44,20 @@ class AlterConfigs(ApiHandler, frozen=True):
         resources, allowed, answers = request.resources, [], {}
         for resource in resources:
             try:
-                if self.forwarding is None or resource.resource_type == ConfigResource.BROKER:
-                    require_for_config(context, ALTER_CONFIGS, named(resource))
+                if not self.controller.are_authorized or resource.resource_type == ConfigResource.BROKER:
+                    require_for_config(context, ALTER_CONFIGS, key_of(resource))
                 if self.own is not None:
                     self.own.check(resource)
                 allowed.append(resource)
             except ApiError as error:
-                answers[named(resource)] = failed(resource, error.code, error.message)
+                answers[key_of(resource)] = failed(resource, error.code, error.message)
         request.resources = allowed
-        if self.forwarding is None:
-            response = await self.controller.ask(request)
-        else:
-            response = await self.forwarding.ask(context, request)
-        answers.update({named(answer): answer for answer in response.responses})
-        response.responses = [answers[named(resource)] for resource in resources]
+        response = await self.controller.ask(context, request)
+        answers.update({key_of(answer): answer for answer in response.responses})
+        response.responses = [answers[key_of(resource)] for resource in resources]
         return response
-
-
-def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int, str]:
-    """Return the type and the name of the resource."""
-    return one.resource_type, one.resource_name
 
 
 def failed(resource: AlterConfigsResource, code: ErrorCode, message: str | None = None) -> AlterConfigsResourceResponse:
     """Return the result of a resource that was not changed."""
-    return AlterConfigsResourceResponse(code, message, *named(resource))
+    return AlterConfigsResourceResponse(code, message, *key_of(resource))

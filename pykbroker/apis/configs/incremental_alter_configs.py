@@ -13,11 +13,11 @@ import trio
 
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.alter_configs import key_of
 from pykbroker.core.security.rights import INCREMENTAL_ALTER_CONFIGS, require_for_config
 from pykbroker.core.steps import Steps, each
-from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.own_configs import OwnConfigs
-from pykbroker.server.forwarding import Forwarding
+from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from pykbroker.server.log_levels import alter_levels
 from pykbroker.world.portions import AT_ONCE_MAX
@@ -44,10 +44,9 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
     """
 
     node_id: int
-    controller: ActiveController
+    controller: ControllerRequests
+    """The requests to the controller, which authorizes the client if it is in another process."""
     own: OwnConfigs | None = None
-    forwarding: Forwarding | None = None
-    """The way to a controller in another process, which authorizes the client."""
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
         # the next request sees the change
@@ -55,27 +54,24 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
 
     async def _answer(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Answer:
         resources, allowed, answers = request.resources, [], {}
-        times = Counter(map(named, resources))
+        times = Counter(map(key_of, resources))
         for count, resource in enumerate(resources, 1):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
             try:
-                if self.forwarding is None or resource.resource_type in OF_THIS_BROKER:
-                    require_for_config(context, INCREMENTAL_ALTER_CONFIGS, named(resource))
+                if not self.controller.are_authorized or resource.resource_type in OF_THIS_BROKER:
+                    require_for_config(context, INCREMENTAL_ALTER_CONFIGS, key_of(resource))
                 if self.own is not None:
                     self.own.check(resource)
-                if resource.resource_type == ConfigResource.BROKER_LOGGER and times[named(resource)] == 1:
+                if resource.resource_type == ConfigResource.BROKER_LOGGER and times[key_of(resource)] == 1:
                     alter_levels(resource, self.node_id, validate_only=request.validate_only)
-                    answers[named(resource)] = answered(resource, ErrorCode.NONE)
+                    answers[key_of(resource)] = answered(resource, ErrorCode.NONE)
                 else:
                     allowed.append(resource)
             except ApiError as error:
-                answers[named(resource)] = answered(resource, error.code, error.message)
+                answers[key_of(resource)] = answered(resource, error.code, error.message)
         request.resources = allowed
-        if self.forwarding is None:
-            response = await self.controller.ask(request)
-        else:
-            response = await self.forwarding.ask(context, request)
+        response = await self.controller.ask(context, request)
         return now_or_later(in_order(resources, answers, response))
 
 
@@ -86,19 +82,14 @@ def in_order(
 ) -> Steps[IncrementalAlterConfigsResponse]:
     """Return the controller's results and `answers` in one response, in the order of the request."""
     for answer in response.responses:
-        answers[named(answer)] = answer
+        answers[key_of(answer)] = answer
         yield
-    response.responses = yield from each(lambda resource: answers[named(resource)], resources)
+    response.responses = yield from each(lambda resource: answers[key_of(resource)], resources)
     return response
-
-
-def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int, str]:
-    """Return the type and the name of the resource."""
-    return one.resource_type, one.resource_name
 
 
 def answered(
     resource: AlterConfigsResource, code: ErrorCode, message: str | None = None
 ) -> AlterConfigsResourceResponse:
     """Return the result of a resource."""
-    return AlterConfigsResourceResponse(code, message, *named(resource))
+    return AlterConfigsResourceResponse(code, message, *key_of(resource))

@@ -39,6 +39,7 @@ LISTS = (ConfigResource.TOPIC, ConfigResource.BROKER)
 """Resource types with list configs that APPEND and SUBTRACT can change."""
 
 AlteredResource = whole.AlterConfigsResource | incremental.AlterConfigsResource
+AlteredResourceResponse = whole.AlterConfigsResourceResponse | incremental.AlterConfigsResourceResponse
 
 
 class AlterConfigOp(IntEnum):
@@ -71,6 +72,11 @@ AlterConfigResult = tuple[ErrorCode, str | None, int, str]
 """The result of one resource, with the fields of both responses."""
 
 
+def key_of(one: AlteredResource | AlteredResourceResponse) -> tuple[int, str]:
+    """Return the type and the name of a resource, from its part of a request or a response."""
+    return one.resource_type, one.resource_name
+
+
 def changes_of(old: Mapping[str, str], resource: AlteredResource) -> Changes:
     """Return the changes of a resource with the configs `old`. Raise ApiError if they are no changes."""
     return _replaced(old, resource) if isinstance(resource, whole.AlterConfigsResource) else _increments(old, resource)
@@ -84,11 +90,11 @@ def altered(old: Mapping[str, str], changes: Changes) -> dict[str, str]:
 def _alter(
     context: ControllerContext, resources: Sequence[AlteredResource]
 ) -> Steps[tuple[list[Record], list[AlterConfigResult]]]:
-    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    times = Counter(map(key_of, resources))
     records: list[Record] = []
     results: list[AlterConfigResult] = []
     for resource in resources:
-        key: tuple[int, str] = (resource.resource_type, resource.resource_name)
+        key = key_of(resource)
         try:
             if times[key] > 1:
                 raise bad_request("Each resource must appear at most once.")
@@ -102,7 +108,7 @@ def _alter(
 
 def _change(context: ControllerContext, resource: AlteredResource) -> list[Record]:
     """Return the records that change one resource. Raise ApiError if it cannot be changed."""
-    key: tuple[int, str] = (resource.resource_type, resource.resource_name)
+    key = key_of(resource)
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise bad_request("Error due to duplicate config keys")
     if key[0] not in TABLES:

@@ -31,6 +31,7 @@ from pykbroker.core.security.operation import Operation
 from pykbroker.machines.call import Call, refused
 from pykbroker.server.answers import Answers
 from pykbroker.server.endpoints import BrokerEndpoints
+from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.world import portions
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns
@@ -270,7 +271,7 @@ async def test_config_resources_are_authorized_in_several_steps_and_altered_one_
             ]
         )
 
-    controller: Any = SimpleNamespace(ask=alter)
+    controller = ControllerRequests(SimpleNamespace(ask=alter))
     held = IncrementalAlterConfigs(1, controller)(
         context(1), IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(2, name) for name in NAMES])
     )

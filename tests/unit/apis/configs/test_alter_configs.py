@@ -19,8 +19,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation
 from pykbroker.quorum.own_configs import OwnConfigs
-from pykbroker.server.forwarding import Forwarding
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.server.log_levels import TRACE
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
@@ -178,7 +177,7 @@ class Answers:
         )
 
 
-CONTROLLER: Any = Answers()
+CONTROLLER = ControllerRequests(Answers())
 OWN = OwnConfigs(1, LiveConfig(BrokerConfig.from_mapping({})), MetadataImage)
 HANDLERS = [(AlterConfigs(CONTROLLER, OWN), replacing), (IncrementalAlterConfigs(1, CONTROLLER, OWN), changing)]
 
@@ -190,23 +189,19 @@ class OfFiles(OwnConfigs, frozen=True):
         raise ApiError(ErrorCode.INVALID_REQUEST, "the file has no certificate")
 
 
-class Forwards(Forwarding):
-    """The way to a controller that accepts every change."""
+class Forwards(ControllerRequests, frozen=True):
+    """The requests to a controller in another process that accepts every change."""
 
-    async def ask(self, context: RequestContext, request: Any) -> Any:
-        return await CONTROLLER.ask(request)
+    are_authorized = True
 
 
-FORWARDING = Forwards(CONTROLLER)
+FORWARDS = Forwards(Answers())
 READER = OfFiles(1, OWN.live, MetadataImage)
 
 
 @pytest.mark.parametrize(
     ("handler", "request_of"),
-    [
-        (AlterConfigs(CONTROLLER, READER, FORWARDING), replacing),
-        (IncrementalAlterConfigs(1, CONTROLLER, READER, FORWARDING), changing),
-    ],
+    [(AlterConfigs(FORWARDS, READER), replacing), (IncrementalAlterConfigs(1, FORWARDS, READER), changing)],
 )
 def test_no_file_is_read_for_a_client_that_may_not_alter_configs_of_the_broker(
     handler: Any, request_of: Request
