@@ -9,26 +9,22 @@ from typing import Any
 
 import msgspec
 
-from pykbroker.core.errors import ApiError
 from pykbroker.core.security.rights import RIGHTS
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import VERSIONS, ApiKey
 from wire.apis import APIS
 from wire.declare import Request, Response
-from wire.refusal import refusal
 
 
 class ControllerApi(msgspec.Struct, frozen=True):
     """An API whose requests are passed to the controller.
 
     A client's request blocks its connection, so that the next request sees the change; a request `of_brokers` does not.
-    If `has_message` is true, the response to a request that failed has the message of the error. A request whose list
-    in the field `asks` is empty gets an empty response.
+    A request whose list in the field `asks` is empty gets an empty response.
     """
 
     of_brokers: bool = False
-    has_message: bool = False
     asks: str | None = None
 
 
@@ -36,7 +32,7 @@ CONTROLLER_APIS: dict[ApiKey, ControllerApi] = {
     # ElectLeaders (43), v0-2: elect the preferred leaders of partitions, or any live replica (unclean).
     # v1 unclean elections (KIP-460), top-level error   v2 flexible
     # Null topics request all partitions; partitions that need no election are then left out of the response.
-    ApiKey.ELECT_LEADERS: ControllerApi(has_message=True, asks="topic_partitions"),
+    ApiKey.ELECT_LEADERS: ControllerApi(asks="topic_partitions"),
     # AlterPartitionReassignments (45), v0-1: move partitions to other brokers, or cancel their moves (KIP-455).
     # v0 flexible   v1 may forbid a change of the replication factor (KIP-860)
     # Null replicas cancel a reassignment. With one broker, only an assignment to this broker succeeds.
@@ -54,9 +50,9 @@ CONTROLLER_APIS: dict[ApiKey, ControllerApi] = {
     # UpdateFeatures (57), v0-2: raise or lower the cluster's finalized feature levels (KIP-584).
     # v1 upgrade types, validate only (KIP-778)   v2 no results for single features (KIP-1022)
     # An error applies to the whole request.
-    ApiKey.UPDATE_FEATURES: ControllerApi(has_message=True),
+    ApiKey.UPDATE_FEATURES: ControllerApi(),
     # UnregisterBroker (64), v0: remove a broker's registration (KIP-631). A removed broker leads no partition.
-    ApiKey.UNREGISTER_BROKER: ControllerApi(has_message=True),
+    ApiKey.UNREGISTER_BROKER: ControllerApi(),
     # AllocateProducerIds (67), v0: allocate a block of producer ids to a broker (KIP-730).
     # No id is in two blocks.
     ApiKey.ALLOCATE_PRODUCER_IDS: ControllerApi(of_brokers=True),
@@ -82,15 +78,10 @@ class ControllerHandler(Handler):
 
     def __call__(self, context: RequestContext, request: Request[Any]) -> Later:
         holds = not self._row.of_brokers
-        return Later(self._answer(context, request), holds_connection=holds, awaits_node=holds)
+        return Later(self._answer(request), holds_connection=holds, awaits_node=holds)
 
-    async def _answer(self, context: RequestContext, request: Request[Any]) -> Response:
+    async def _answer(self, request: Request[Any]) -> Response:
         if self._row.asks is not None and getattr(request, self._row.asks) == []:
             return APIS[self.key].response()
-        try:
-            response: Response = await self._controller.ask(request)
-        except ApiError as error:
-            if not self._row.has_message:
-                raise
-            response = refusal(request, context.version, error.code, error.message)
+        response: Response = await self._controller.ask(request)
         return response

@@ -19,12 +19,15 @@ logger = logging.getLogger(__name__)
 def failure(route: Route, request: Request[Any], error: Exception) -> Response:
     """Return the error response of the request's API.
 
-    An `ApiError` has the error code. Any other error is a bug of this broker: it is logged with a traceback, and the
-    client gets UNKNOWN_SERVER_ERROR. Raise CloseConnection if the API's response has no error code in this version.
+    An `ApiError` has the error code and the message. Any other error is a bug of this broker: it is logged with a
+    traceback, and the client gets UNKNOWN_SERVER_ERROR. Raise CloseConnection if the API's response has no error code
+    in this version.
     """
     route.errors += 1
-    code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
-    if not isinstance(error, ApiError):
+    code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
+    if isinstance(error, ApiError):
+        code, message = error.code, error.message
+    else:
         logger.error(
             "%s version %s: the handler failed, and the client gets UNKNOWN_SERVER_ERROR",
             route.key.name,
@@ -32,7 +35,7 @@ def failure(route: Route, request: Request[Any], error: Exception) -> Response:
             exc_info=error,
         )
     try:
-        response: Response = refusal(request, route.version, code)
+        response: Response = refusal(request, route.version, code, message)
     except EncodeError:
         raise CloseConnection(f"{route.key.name} has no response for {code.name}") from None
     if getattr(request, "acks", None) == 0:

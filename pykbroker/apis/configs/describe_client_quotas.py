@@ -23,7 +23,6 @@ from wire.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from wire.refusal import refusal
 from wire.stored.metadata_settings import ClientQuotaRecord
 
 TYPES = ("user", "client-id", "ip")
@@ -43,13 +42,10 @@ class DescribeClientQuotas(ApiHandler, frozen=True):
     image: Callable[[], MetadataImage]
 
     def __call__(self, context: RequestContext, request: DescribeClientQuotasRequest) -> Later:
-        return Later(self._steps(context, request), holds_connection=True)
+        return Later(self._steps(request), holds_connection=True)
 
-    def _steps(self, context: RequestContext, request: DescribeClientQuotasRequest) -> Steps[Answer]:
-        try:
-            check(request.components)
-        except ApiError as error:
-            return refusal(request, context.version, error.code, error.message)
+    def _steps(self, request: DescribeClientQuotasRequest) -> Steps[Answer]:
+        check(request.components)
         entries: dict[tuple[tuple[str, str | None], ...], EntryData] = {}
         for record in self.image().records.of(ClientQuotaRecord):
             yield

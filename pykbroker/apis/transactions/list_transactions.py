@@ -12,7 +12,6 @@ import msgspec
 import trio
 
 from pykbroker.coordinator.transactions import TransactionRequests
-from pykbroker.core.errors import ApiError
 from pykbroker.core.name_pattern import NamePattern, compiled
 from pykbroker.core.security.rights import LIST_TRANSACTIONS_TRANSACTION, may
 from pykbroker.core.steps import Steps
@@ -40,12 +39,9 @@ class ListTransactions(ApiHandler, frozen=True):
 
     async def _list(self, context: RequestContext, request: ListTransactionsRequest) -> Answer:
         wanted = TransactionFilter(request, self.wall_ms())
-        try:
-            found = await self.transactions.listed(wanted)
-            if request.transactional_id_pattern:
-                found = await self._matching(compiled(request.transactional_id_pattern), found)
-        except ApiError as error:
-            return ListTransactionsResponse(error_code=error.code)
+        found = await self.transactions.listed(wanted)
+        if request.transactional_id_pattern:
+            found = await self._matching(compiled(request.transactional_id_pattern), found)
         return now_or_later(self._described(context, request, found))
 
     async def _matching(self, pattern: NamePattern, found: list[Transaction]) -> list[Transaction]:

@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from pykbroker.apis.configs.describe_client_quotas import DescribeClientQuotas
-from pykbroker.core.metadata.image import MetadataImage
-from tests.unit.apis.calling import context, gone_through
 from tests.unit.apis.conftest import Client
 from wire.error_codes import ErrorCode
 from wire.messages.alter_client_quotas import (
@@ -158,9 +155,6 @@ async def test_validate_only_stores_nothing(client: Client) -> None:
         ),
     ],
 )
-def test_an_invalid_filter_is_refused(components: Any, code: ErrorCode, message: str) -> None:
-    handler = DescribeClientQuotas(MetadataImage)
-    response = gone_through(
-        handler(context(1), DescribeClientQuotasRequest(components=[ComponentData(*one) for one in components]))
-    )
+async def test_an_invalid_filter_is_refused(client: Client, components: Any, code: ErrorCode, message: str) -> None:
+    response = await client.call(DescribeClientQuotasRequest(components=[ComponentData(*one) for one in components]), 1)
     assert (response.error_code, response.error_message, response.entries) == (code, message, None)

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykbroker.apis.controller_apis import ControllerHandler
-from pykbroker.core.errors import ApiError
-from pykbroker.server.handler import Later
-from tests.unit.apis.calling import context, work_of
 from tests.unit.apis.conftest import Client, batch
-from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 
@@ -75,17 +70,6 @@ async def test_a_request_with_a_timeout_of_zero_times_out(client: Client) -> Non
         ErrorCode.REQUEST_TIMED_OUT,
         [("a", 0, ErrorCode.REQUEST_TIMED_OUT)],
     )
-
-
-async def test_the_controllers_error_message_is_returned() -> None:
-    class Refuses:
-        async def ask(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
-            raise ApiError(ErrorCode.NOT_CONTROLLER, "elsewhere")
-
-    controller: Any = Refuses()
-    held: Later = ControllerHandler(ApiKey.ELECT_LEADERS, controller)(context(2), asking([("a", [0])]))
-    response: Any = await work_of(held)
-    assert response.replica_election_results[0].partition_result[0].error_message == "elsewhere"
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
