@@ -16,13 +16,11 @@ from pykbroker.core.security.rights import (
     CONSUMER_GROUP_HEARTBEAT_TOPIC,
     allowed,
     asked_later,
-    may,
+    require,
 )
-from pykbroker.machines.call import Call, when_settled
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from wire.refusal import refusal
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 class ConsumerGroupHeartbeat(ApiHandler, frozen=True):
@@ -36,25 +34,13 @@ class ConsumerGroupHeartbeat(ApiHandler, frozen=True):
 
     def __call__(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
         if not self.enabled():
-            return refusal(request, context.version, ErrorCode.UNSUPPORTED_VERSION)
-        if not may(context, CONSUMER_GROUP_HEARTBEAT_GROUP, request.group_id):
-            return refusal(request, context.version, CONSUMER_GROUP_HEARTBEAT_GROUP.code)
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        require(context, CONSUMER_GROUP_HEARTBEAT_GROUP, request.group_id)
         names = set(request.subscribed_topic_names or ())
         if len(allowed(context, CONSUMER_GROUP_HEARTBEAT_TOPIC, names)) < len(names):
-            return refusal(request, context.version, CONSUMER_GROUP_HEARTBEAT_TOPIC.code)
+            raise ApiError(CONSUMER_GROUP_HEARTBEAT_TOPIC.code)
         shows = asked_later(context, CONSUMER_GROUP_HEARTBEAT_PATTERN)
         asked = ClientRequest(
             request, context.version, context.client_id or "", f"/{context.session.client_host}", shows
         )
-        call = self.groups.ask(request.group_id, asked)
-        return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
-
-
-def _answer(
-    context: RequestContext, request: ConsumerGroupHeartbeatRequest, call: Call
-) -> ConsumerGroupHeartbeatResponse:
-    try:
-        response: ConsumerGroupHeartbeatResponse = call.result()
-    except ApiError as error:
-        return refusal(request, context.version, error.code, error.message)
-    return response
+        return now_or_later(self.groups.ask(request.group_id, asked).answer())

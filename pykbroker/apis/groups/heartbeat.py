@@ -8,7 +8,7 @@ from __future__ import annotations
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.rights import HEARTBEAT, may
+from pykbroker.core.security.rights import HEARTBEAT, require
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -20,8 +20,7 @@ class Heartbeat(ApiHandler, frozen=True):
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: HeartbeatRequest) -> Answer:
-        if not may(context, HEARTBEAT, request.group_id):
-            return HeartbeatResponse(error_code=HEARTBEAT.code)
+        require(context, HEARTBEAT, request.group_id)
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         try:

@@ -7,13 +7,11 @@ v6 flexible   v7 protocol type   v8 reason (KIP-800)   v9 skip assignment (KIP-8
 from __future__ import annotations
 
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.rights import JOIN_GROUP, JOIN_GROUP_PATTERN, asked_later, may
+from pykbroker.core.security.rights import JOIN_GROUP, JOIN_GROUP_PATTERN, asked_later, require
 from pykbroker.machines.call import Call, when_settled
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from wire.refusal import refusal
 
 NULL_PROTOCOL_VERSION_FIRST = 7
 
@@ -24,22 +22,18 @@ class JoinGroup(ApiHandler, frozen=True):
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
-        if not may(context, JOIN_GROUP, request.group_id):
-            return refusal(request, context.version, JOIN_GROUP.code)
+        require(context, JOIN_GROUP, request.group_id)
         shows = asked_later(context, JOIN_GROUP_PATTERN)
         asked = ClientRequest(
             request, context.version, context.client_id or "", f"/{context.session.client_host}", shows
         )
         call = self.groups.ask(request.group_id, asked)
-        return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
+        return now_or_later(when_settled([call], lambda: _answer(context, call)))
 
 
-def _answer(context: RequestContext, request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
+def _answer(context: RequestContext, call: Call) -> JoinGroupResponse:
     """Return the coordinator's response. An empty protocol name becomes null in versions that allow null."""
-    try:
-        response: JoinGroupResponse = call.result()
-    except ApiError as error:
-        return refusal(request, context.version, error.code)
+    response: JoinGroupResponse = call.result()
     if context.version >= NULL_PROTOCOL_VERSION_FIRST:
         response.protocol_name = response.protocol_name or None
     return response

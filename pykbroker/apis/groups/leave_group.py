@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.rights import LEAVE_GROUP, may
+from pykbroker.core.security.rights import LEAVE_GROUP, require
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
-from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest
 
 
 class LeaveGroup(ApiHandler, frozen=True):
@@ -18,6 +18,5 @@ class LeaveGroup(ApiHandler, frozen=True):
     groups: Runtime
 
     def __call__(self, context: RequestContext, request: LeaveGroupRequest) -> Answer:
-        if not may(context, LEAVE_GROUP, request.group_id):
-            return LeaveGroupResponse(error_code=LEAVE_GROUP.code)
+        require(context, LEAVE_GROUP, request.group_id)
         return now_or_later(self.groups.ask(request.group_id, ClientRequest(request, context.version)).answer())

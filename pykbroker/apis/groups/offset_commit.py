@@ -12,7 +12,7 @@ from typing import Any
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.rights import OFFSET_COMMIT_GROUP, OFFSET_COMMIT_TOPIC, may
+from pykbroker.core.security.rights import OFFSET_COMMIT_GROUP, OFFSET_COMMIT_TOPIC, may, require
 from pykbroker.core.steps import finish
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.declare import Response
@@ -35,8 +35,7 @@ class OffsetCommit(ApiHandler, frozen=True):
     image: Callable[[], MetadataImage]
 
     def __call__(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
-        if not may(context, OFFSET_COMMIT_GROUP, request.group_id):
-            return refusal(request, context.version, OFFSET_COMMIT_GROUP.code)
+        require(context, OFFSET_COMMIT_GROUP, request.group_id)
         refused: list[OffsetCommitResponseTopic] = []
         taken = [topic for topic in request.topics if self._has_committable(context, topic, refused)]
         if request.topics and not taken:

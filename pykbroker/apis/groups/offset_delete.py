@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.rights import OFFSET_DELETE_GROUP, OFFSET_DELETE_TOPIC, may
+from pykbroker.core.security.rights import OFFSET_DELETE_GROUP, OFFSET_DELETE_TOPIC, may, require
 from pykbroker.core.steps import Steps
 from pykbroker.machines.call import when_settled
 from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
@@ -34,8 +34,7 @@ class OffsetDelete(ApiHandler, frozen=True):
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: OffsetDeleteRequest) -> Steps[Answer]:
-        if not may(context, OFFSET_DELETE_GROUP, request.group_id):
-            return OffsetDeleteResponse(error_code=OFFSET_DELETE_GROUP.code)
+        require(context, OFFSET_DELETE_GROUP, request.group_id)
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         refused: list[OffsetDeleteResponseTopic] = []

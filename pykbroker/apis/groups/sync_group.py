@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
-from pykbroker.core.security.rights import SYNC_GROUP, may
+from pykbroker.core.security.rights import SYNC_GROUP, require
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -23,6 +23,5 @@ class SyncGroup(ApiHandler, frozen=True):
     def __call__(self, context: RequestContext, request: SyncGroupRequest) -> Answer:
         if context.version >= PROTOCOL_VERSION_FIRST and not (request.protocol_type and request.protocol_name):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if not may(context, SYNC_GROUP, request.group_id):
-            return SyncGroupResponse(error_code=SYNC_GROUP.code)
+        require(context, SYNC_GROUP, request.group_id)
         return now_or_later(self.groups.ask(request.group_id, ClientRequest(request, context.version)).answer())

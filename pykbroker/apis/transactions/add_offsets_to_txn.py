@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.security.rights import ADD_OFFSETS_TO_TXN_GROUP, ADD_OFFSETS_TO_TXN_TRANSACTION, may
+from pykbroker.core.security.rights import ADD_OFFSETS_TO_TXN_GROUP, ADD_OFFSETS_TO_TXN_TRANSACTION, require
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
@@ -30,10 +30,8 @@ class AddOffsetsToTxn(ApiHandler, frozen=True):
     partition_of: Callable[[str], int]
 
     def __call__(self, context: RequestContext, request: AddOffsetsToTxnRequest) -> Answer:
-        if not may(context, ADD_OFFSETS_TO_TXN_TRANSACTION, request.transactional_id):
-            return AddOffsetsToTxnResponse(error_code=ADD_OFFSETS_TO_TXN_TRANSACTION.code)
-        if not may(context, ADD_OFFSETS_TO_TXN_GROUP, request.group_id):
-            return AddOffsetsToTxnResponse(error_code=ADD_OFFSETS_TO_TXN_GROUP.code)
+        require(context, ADD_OFFSETS_TO_TXN_TRANSACTION, request.transactional_id)
+        require(context, ADD_OFFSETS_TO_TXN_GROUP, request.group_id)
 
         def respond(reply: Reply) -> AddOffsetsToTxnResponse:
             assert isinstance(reply, Decided)

@@ -21,6 +21,7 @@ from pykbroker.core.security.rights import (
     ADD_PARTITIONS_TO_TXN_TOPIC,
     ADD_PARTITIONS_TO_TXN_TRANSACTION,
     may,
+    require,
 )
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
@@ -38,7 +39,6 @@ from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-from wire.refusal import refusal
 
 T = TypeVar("T")
 
@@ -53,8 +53,7 @@ class AddPartitionsToTxn(ApiHandler, frozen=True):
 
     def __call__(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
         if context.version >= BROKERS_VERSION_FIRST:
-            if not may(context, ADD_PARTITIONS_TO_TXN_BROKER):
-                return refusal(request, context.version, ADD_PARTITIONS_TO_TXN_BROKER.code)
+            require(context, ADD_PARTITIONS_TO_TXN_BROKER)
             return now_or_later(self._of_broker(request))
         return now_or_later(self._of_client(context, request))
 
@@ -68,8 +67,7 @@ class AddPartitionsToTxn(ApiHandler, frozen=True):
                 holds_connection=True,
             )
 
-        if not may(context, ADD_PARTITIONS_TO_TXN_TRANSACTION, transactional_id):
-            return respond(Decided(ADD_PARTITIONS_TO_TXN_TRANSACTION.code))
+        require(context, ADD_PARTITIONS_TO_TXN_TRANSACTION, transactional_id)
         if refused := (yield from self._refused(topics, context)):
             return (yield from response_of(topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
         asked = self.transactions.ask(

@@ -7,7 +7,7 @@ The response is sent when the decision is committed; the markers are written aft
 from __future__ import annotations
 
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
-from pykbroker.core.security.rights import END_TXN, may
+from pykbroker.core.security.rights import END_TXN, require
 from pykbroker.core.txn.requests import EndTransaction, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
@@ -23,8 +23,7 @@ class EndTxn(ApiHandler, frozen=True):
     transactions: TransactionRequests
 
     def __call__(self, context: RequestContext, request: EndTxnRequest) -> Answer:
-        if not may(context, END_TXN, request.transactional_id):
-            return EndTxnResponse(error_code=END_TXN.code)
+        require(context, END_TXN, request.transactional_id)
         client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_VERSION_FIRST else 0
 
         def respond(reply: Reply) -> EndTxnResponse:

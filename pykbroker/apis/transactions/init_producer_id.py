@@ -8,15 +8,15 @@ As in Kafka, v6 (KIP-939) is not advertised.
 from __future__ import annotations
 
 from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
+from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import CLUSTER_NAME
-from pykbroker.core.security.rights import INIT_PRODUCER_ID_IDEMPOTENT, INIT_PRODUCER_ID_TRANSACTION, may
+from pykbroker.core.security.rights import INIT_PRODUCER_ID_IDEMPOTENT, INIT_PRODUCER_ID_TRANSACTION, require
 from pykbroker.core.txn.requests import InitProducer, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Given
 from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.refusal import refusal
 from wire.sentinels import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 FENCED_VERSION_FIRST = 4
@@ -31,10 +31,9 @@ class InitProducerId(ApiHandler, frozen=True):
     def __call__(self, context: RequestContext, request: InitProducerIdRequest) -> Answer:
         transactional_id = request.transactional_id
         right = INIT_PRODUCER_ID_IDEMPOTENT if transactional_id is None else INIT_PRODUCER_ID_TRANSACTION
-        if not may(context, right, CLUSTER_NAME if transactional_id is None else transactional_id):
-            return refusal(request, context.version, right.code)
+        require(context, right, CLUSTER_NAME if transactional_id is None else transactional_id)
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
-            return refusal(request, context.version, ErrorCode.INVALID_REQUEST)
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         if transactional_id is not None:
             return self._of_transactional_id(context.version, request, transactional_id)
         producer_id = self.producer_ids.next_nowait()

@@ -21,6 +21,7 @@ from pykbroker.core.security.rights import (
     TXN_OFFSET_COMMIT_TOPIC,
     TXN_OFFSET_COMMIT_TRANSACTION,
     may,
+    require,
 )
 from pykbroker.core.steps import finish
 from pykbroker.core.topic_partition import TopicPartition
@@ -51,12 +52,10 @@ class TxnOffsetCommit(ApiHandler, frozen=True):
     verifies: Callable[[], bool]
 
     def __call__(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Answer:
-        if not may(context, TXN_OFFSET_COMMIT_TRANSACTION, request.transactional_id):
-            return refusal(request, context.version, TXN_OFFSET_COMMIT_TRANSACTION.code)
-        if not may(context, TXN_OFFSET_COMMIT_GROUP, request.group_id):
-            return refusal(request, context.version, TXN_OFFSET_COMMIT_GROUP.code)
+        require(context, TXN_OFFSET_COMMIT_TRANSACTION, request.transactional_id)
+        require(context, TXN_OFFSET_COMMIT_GROUP, request.group_id)
         if not request.group_id:
-            return refusal(request, context.version, ErrorCode.INVALID_GROUP_ID)
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
         refused = self._take_out(context, request)
         if refused and not request.topics:
             return TxnOffsetCommitResponse(topics=refused)

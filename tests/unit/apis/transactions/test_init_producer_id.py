@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.apis.transactions.init_producer_id import InitProducerId
+from pykbroker.core.errors import ApiError
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.core.txn.requests import TransactionAnswer
@@ -56,10 +57,13 @@ def test_only_a_request_with_a_transactional_id_is_authorized_on_that_id(
 ) -> None:
     ids: Any = SimpleNamespace(next_nowait=lambda: 7)
     nobody: Any = SimpleNamespace(ask=lambda request, respond: respond(TransactionAnswer(ErrorCode.NOT_COORDINATOR)))
-    response: Any = InitProducerId(ids, nobody)(
-        context(5, Denies(*denied)), InitProducerIdRequest(transactional_id=transactional_id)
-    )
-    assert response.error_code == code
+    handler = InitProducerId(ids, nobody)
+    try:
+        response: Any = handler(context(5, Denies(*denied)), InitProducerIdRequest(transactional_id=transactional_id))
+        answered = response.error_code
+    except ApiError as error:
+        answered = error.code
+    assert answered == code
 
 
 def test_an_empty_transactional_id_is_authorized_by_its_own_name() -> None:
@@ -71,5 +75,6 @@ def test_an_empty_transactional_id_is_authorized_by_its_own_name() -> None:
             return False
 
     nothing: Any = None
-    InitProducerId(nothing, nothing)(context(5, Names()), InitProducerIdRequest(transactional_id=""))
+    with pytest.raises(ApiError):
+        InitProducerId(nothing, nothing)(context(5, Names()), InitProducerIdRequest(transactional_id=""))
     assert asked == [(ResourceType.TRANSACTIONAL_ID, "")]
