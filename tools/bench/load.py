@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tools.bench import frames
 
@@ -42,23 +44,45 @@ class _Lane:
 
     __slots__ = ("partial_bytes", "receive", "reply_bytes", "request", "send", "sent", "socket")
 
-    def __init__(self, port: int, request: bytes) -> None:
-        caller = frames.Caller(port)
+    def __init__(self, caller: frames.Caller, request: bytes) -> None:
         self.reply_bytes = 4 + len(caller.call(request))
         self.socket = caller.socket
         self.socket.setblocking(False)
         self.receive: Callable[[int], bytes] = self.socket.recv
+        if isinstance(self.socket, ssl.SSLSocket):
+            self.receive = partial(receive_records, self.socket)
         self.send: Callable[[bytes], int] = self.socket.send
         self.request = request
         self.partial_bytes = 0
         self.sent: deque[float] = deque()
 
 
-def drive(ports: Sequence[int], requests: Sequence[bytes], *, in_flight: int = 1, seconds: float = 2) -> Load:
+def receive_records(sock: ssl.SSLSocket, size: int) -> bytes:
+    """Return the bytes of all records of TLS that have been received, at most `size` of each."""
+    parts: list[bytes] = []
+    try:
+        while not parts or sock.pending():
+            parts.append(sock.recv(size))
+    except ssl.SSLWantReadError:  # a record that has no bytes of a response
+        pass
+    else:
+        if not parts[-1]:
+            raise ConnectionError("the broker closed the connection")
+    return b"".join(parts)
+
+
+def drive(
+    ports: Sequence[int],
+    requests: Sequence[bytes],
+    *,
+    in_flight: int = 1,
+    seconds: float = 2,
+    connect: Callable[[int], frames.Caller] = frames.Caller,
+) -> Load:
     """Open a connection for each of `requests`, to the port at the same index of `ports`; keep `in_flight` copies of
     the request unanswered for the given seconds.
     """
-    opened = (_Lane(port, request) for port, request in zip(ports, requests, strict=True))
+    opened = (_Lane(connect(port), request) for port, request in zip(ports, requests, strict=True))
     lanes = {lane.socket.fileno(): lane for lane in opened}
     poll = select.epoll()
     latencies: list[float] = []
@@ -82,7 +106,7 @@ def drive(ports: Sequence[int], requests: Sequence[bytes], *, in_flight: int = 1
 
 def _serve(lane: _Lane, latencies: list[float]) -> float:
     data = lane.receive(RECEIVE_BYTES)
-    if not data:
+    if not data and not isinstance(lane.socket, ssl.SSLSocket):
         raise ConnectionError("the broker closed the connection")
     now = time.perf_counter()
     answered, lane.partial_bytes = divmod(lane.partial_bytes + len(data), lane.reply_bytes)

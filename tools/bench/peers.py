@@ -190,6 +190,11 @@ def prepare_kafka(directory: Path, port: int, names: Sequence[str] = ("data",)) 
     properties.write_text(SERVER_PROPERTIES.format(**values))
     for name in names:
         shutil.rmtree(directory / name, ignore_errors=True)
+    format_kafka(properties)
+
+
+def format_kafka(properties: Path) -> None:
+    """Format the log directories of a KRaft node with this config file."""
     cluster_id = "YmVuY2gtYmVuY2gtYmVuYw"
     command = java("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(properties))
     completed = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -21,7 +21,8 @@ from tools.bench import frames, load, report, volume
 from tools.bench.cluster import KINDS, Cluster, ClusterKind
 from tools.bench.peers import PEERS, Broker, Peer
 from tools.bench.row import ClusterStage, Row, Stage, Topic
-from tools.bench.table import CLUSTER_ROWS, ROWS
+from tools.bench.secured import SECURABLE, secured_stages
+from tools.bench.table import CLUSTER_ROWS, ROWS, SECURITY_ROWS
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 WARM_MESSAGES = 1_000_000
@@ -122,8 +123,10 @@ def main() -> None:
     try:
         peers = [PEERS[name] for name in names]
         clustered = [peer for peer in peers if peer.name in KINDS]
+        securable = [peer for peer in peers if peer.name in SECURABLE]
         for rows, made in (
             (ROWS, stages(peers, scratch, cold=options.cold)),
+            (SECURITY_ROWS, secured_stages(securable, scratch, None if options.cold else warm)),
             (CLUSTER_ROWS, cluster_stages(clustered, scratch, cold=options.cold, kills=options.kills)),
         ):
             measure_all([row for row in rows if options.only in row.name], made, options.pairs, options.results)

@@ -19,6 +19,7 @@ from tools.bench.rows import (
     recovery,
     refill,
     requests,
+    security,
     spark,
     spark_archive,
     spark_replay,
@@ -51,6 +52,9 @@ ROWS = (
     *steps.ROWS,
     *many_partitions.ROWS,
 )
+
+SECURITY_ROWS = security.ROWS
+"""The rows that are measured on brokers with a listener of each security protocol."""
 
 CLUSTER_ROWS = (*cluster_idle.ROWS, *idle_partitions.ROWS, *cluster.ROWS, *refill.ROWS, *failover.ROWS)
 """The rows that are measured on clusters of three nodes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -18,12 +18,19 @@ DRAIN_TIMEOUT_S = 300
 
 
 def produce(
-    broker: Broker, topic: Topic, count: int, *values: bytes, codec: str = "none", spread: bool = False
+    broker: Broker,
+    topic: Topic,
+    count: int,
+    *values: bytes,
+    codec: str = "none",
+    spread: bool = False,
+    options: Mapping[str, str] = {},
 ) -> float:
     """Produce `count` messages with acks=all, using the values in turn; return the seconds until the last
     acknowledgement.
 
-    librdkafka fills one partition after another, in large batches, unless `spread` is set.
+    librdkafka fills one partition after another, in large batches, unless `spread` is set. `options` are further ones
+    of the client, such as those for another listener.
     """
     failed: list[KafkaError] = []
 
@@ -42,6 +49,7 @@ def produce(
             "queue.buffering.max.kbytes": 1_048_576,
             "delivery.report.only.error": True,
             "on_delivery": delivered,
+            **options,
         }
     )
     producer.list_topics(topic.name, 10)
@@ -63,7 +71,7 @@ def produce(
     return time.perf_counter() - begun
 
 
-def consumer(bootstrap: str, assignment: Iterable[TopicPartition]) -> Consumer:
+def consumer(bootstrap: str, assignment: Iterable[TopicPartition], options: Mapping[str, str] = {}) -> Consumer:
     """Return a consumer without a group that reads these partitions from the given offsets."""
     made = Consumer(
         {
@@ -74,15 +82,17 @@ def consumer(bootstrap: str, assignment: Iterable[TopicPartition]) -> Consumer:
             # Without these two options, the consumer pauses for a second whenever 100,000 fetched messages are unread.
             "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 1,
+            **options,
         }
     )
     made.assign(list(assignment))
     return made
 
 
-def consume(broker: Broker, topic: Topic, count: int) -> float:
+def consume(broker: Broker, topic: Topic, count: int, options: Mapping[str, str] = {}) -> float:
     """Read `count` messages from the beginning of all partitions; return the seconds from the first to the last."""
-    reading = consumer(broker.bootstrap, [TopicPartition(topic.name, index, 0) for index in range(topic.partitions)])
+    beginnings = [TopicPartition(topic.name, index, 0) for index in range(topic.partitions)]
+    reading = consumer(broker.bootstrap, beginnings, options)
     try:
         got = len(reading.consume(1, DRAIN_TIMEOUT_S))
         begun = time.perf_counter()
