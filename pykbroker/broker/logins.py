@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import trio
 
 from pykbroker.core.config.config import Texts
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.metadata.image import MetadataImage, RecordsImage
-from pykbroker.core.security.sasl.scram import NONCE_BITS, ScramCredential, ScramHash, base36
-from pykbroker.core.security.sasl.settings import sasl_settings, sends_readable_passwords
-from pykbroker.server.login.table import SaslListener
 from pykbroker.world.off_loop import OffLoop
 from wire.stored.metadata_security import UserScramCredentialRecord
+
+if TYPE_CHECKING:
+    from pykbroker.core.security.sasl.scram import ScramCredential, ScramHash
+    from pykbroker.server.login.table import SaslListener
 
 MS_PER_S = 1000
 KEY_BYTES = 32
@@ -43,6 +45,11 @@ class ListenerLogins:
         """Return the log-in of a listener, or None for a listener without SASL. Raise StartError for a wrong config."""
         if not listener.protocol.has_sasl:
             return None
+        # a broker without SASL starts without it
+        from pykbroker.core.security.sasl.scram import NONCE_BITS, base36
+        from pykbroker.core.security.sasl.settings import sasl_settings, sends_readable_passwords
+        from pykbroker.server.login.table import SaslListener
+
         settings = sasl_settings(texts, listener)
         if sends_readable_passwords(settings, listener):
             logger.warning(
@@ -71,6 +78,8 @@ class ListenerLogins:
         if record is None:
             return None
         assert isinstance(record, UserScramCredentialRecord)
+        from pykbroker.core.security.sasl.scram import ScramCredential
+
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
     def _secret(self, of: ScramHash) -> bytes:

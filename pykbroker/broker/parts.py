@@ -40,7 +40,6 @@ from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import DenyClusterAction
-from pykbroker.core.security.sasl.settings import sasl_listeners
 from pykbroker.core.security.session import Authorizer
 from pykbroker.core.settings import Settings
 from pykbroker.core.topic_partition import TopicPartition
@@ -236,7 +235,10 @@ async def open_node(
 
     The returned world has only the disks that could be opened.
     """
-    sasl_listeners(settings.config.texts, [*settings.listeners, *settings.controller_listeners])
+    if settings.has_sasl:
+        from pykbroker.core.security.sasl.settings import sasl_listeners
+
+        sasl_listeners(settings.config.texts, [*settings.listeners, *settings.controller_listeners])
     directories: list[LogDirectory] = []
     try:
         world = await open_directories(world, directories, descriptors)

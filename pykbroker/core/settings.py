@@ -60,6 +60,11 @@ class Settings(msgspec.Struct, frozen=True):
         """Whether nodes in other processes belong to the cluster, or may join it."""
         return bool(self.quorum or self.controller_listeners)
 
+    @property
+    def has_sasl(self) -> bool:
+        """Whether the clients of a listener log in."""
+        return any(listener.protocol.has_sasl for listener in (*self.listeners, *self.controller_listeners))
+
 
 class Serving(msgspec.Struct, frozen=True):
     """The facts of a broker that has started to serve, passed once to the callback of `broker.serve`.

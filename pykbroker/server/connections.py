@@ -6,6 +6,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from pykbroker.core.security.session import Session
 from pykbroker.server.budget import Budget
@@ -13,8 +16,6 @@ from pykbroker.server.connection import Connection
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.idle import Watchman
 from pykbroker.server.limits import UNLIMITED, Limits
-from pykbroker.server.login.logins import Logins
-from pykbroker.server.login.table import SaslListener
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.quotas import ConnectionQuotas
 from pykbroker.server.shared import Shared, Tasks
@@ -24,11 +25,28 @@ from pykbroker.world.net import Pump
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from pykbroker.world.turns import Turns
 
+if TYPE_CHECKING:
+    from pykbroker.server.login.logins import Logins
+    from pykbroker.server.login.table import SaslListener
+
 logger = logging.getLogger(__name__)
 
 
 def ignore(_session: Session) -> None:
     """Do nothing."""
+
+
+class NoLogins(msgspec.Struct, frozen=True):
+    """The counts of a broker without listeners with SASL, as those of `Logins`."""
+
+    successes: int = 0
+    failures: int = 0
+    successes_again: int = 0
+    failures_again: int = 0
+    bytes: int = 0
+
+
+NO_LOGINS = NoLogins()
 
 
 class Connections:
@@ -53,7 +71,8 @@ class Connections:
         self.ticks = turns.ticks
         strangers = Strangers(turns.ticks)
         self._shared = Shared(table, tasks, turns, strangers, self._budget, limits.request_bytes_max, self._forget)
-        self.logins = Logins(self._shared)
+        self._logins: Logins | None = None
+        """The log-ins of clients, from the first listener with SASL that has a client."""
         self._quotas = ConnectionQuotas(limits, self.ticks)
         self._open: dict[Connection, None] = {}  # in the order of their opening, so that a simulation can repeat it
         self._closed: Counter[ConnectionEnding] = Counter()
@@ -67,8 +86,21 @@ class Connections:
 
     async def run(self) -> None:
         """Close idle and slow connections until cancelled."""
-        watchman = Watchman(self._open, self._budget, self._limits.idle_ms_max, self.ticks, self.logins.end_overdue)
+        watchman = Watchman(self._open, self._budget, self._limits.idle_ms_max, self.ticks, self._end_overdue)
         await watchman.run()
+
+    def _end_overdue(self, now: int) -> None:
+        if self._logins is not None:
+            self._logins.end_overdue(now)
+
+    @property
+    def logins(self) -> Logins:
+        """Return the log-ins of clients. Their code is imported for the first client of a listener with SASL."""
+        if self._logins is None:
+            from pykbroker.server.login.logins import Logins
+
+            self._logins = Logins(self._shared)
+        return self._logins
 
     def limit(self, limits: Limits) -> None:
         """Apply new limits on connections. All other limits keep the values that they had at the start."""
@@ -109,6 +141,7 @@ class Connections:
         """Return the counts since the start."""
         routes = sorted(self._shared.table.values(), key=lambda route: (route.key, route.version))
         now = self.ticks()
+        logins = NO_LOGINS if self._logins is None else self._logins
         ages = [now - connection.session.opened_at for connection in self._open]
         return ServerStatistics(
             requests=tuple(map(RouteStatistics.of, routes)),
@@ -123,11 +156,11 @@ class Connections:
             connections_refused=self._refused,
             connections_closed=MappingProxyType(dict(self._closed)),
             accept_waits=self.accept_waits,
-            logins=self.logins.successes,
-            logins_failed=self.logins.failures,
-            logins_again=self.logins.successes_again,
-            logins_again_failed=self.logins.failures_again,
-            held_bytes=self._budget.bytes + self.logins.bytes,
+            logins=logins.successes,
+            logins_failed=logins.failures,
+            logins_again=logins.successes_again,
+            logins_again_failed=logins.failures_again,
+            held_bytes=self._budget.bytes + logins.bytes,
             held_bytes_max=self._budget.bytes_max,
         )
 
@@ -135,5 +168,6 @@ class Connections:
         self._open.pop(connection, None)
         self._closed[connection.ending] += 1
         self._quotas.release(connection.session)
-        self.logins.forget(connection.session)
+        if self._logins is not None:
+            self._logins.forget(connection.session)
         self._on_closed(connection.session)

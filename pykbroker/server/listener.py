@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from pykbroker.core.security.session import Authorizer, Session
 from pykbroker.server.connection import Connection
 from pykbroker.server.connections import Connections
-from pykbroker.server.login.table import SaslListener
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
+
+if TYPE_CHECKING:
+    from pykbroker.server.login.table import SaslListener
 
 logger = logging.getLogger(__name__)
 

@@ -107,7 +107,7 @@ class BrokerOptions:
         """Return the listener for clients, and that of a secured broker for the fixture and for other brokers."""
         from pykbroker.core.address import Address
         from pykbroker.core.config.listeners import ListenerSettings
-        from pykbroker.core.security.start_configs import protocol_of
+        from pykbroker.core.security.protocol import protocol_of
 
         protocol = protocol_of(has_tls=self.tls, has_users=bool(self.users))
         of_clients = ListenerSettings(protocol.name, Address(HOST, self.port), None, protocol)

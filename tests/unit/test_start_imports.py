@@ -7,6 +7,7 @@ import sys
 
 STARTED = """
 import sys
+import pykbroker.cli.start.options, pykbroker.cli.start.run
 from pykbroker.testing import running_broker
 with running_broker():
     pass
@@ -22,13 +23,22 @@ LATER = {
     "pykbroker.apis.security",
     "pykbroker.apis.transactions",
     "pykbroker.broker.secured_listener",
+    "pykbroker.cli.new_users",
+    "pykbroker.cli.start.own_certificates",
+    "pykbroker.cli.start.users",
     "pykbroker.client.login",
     "pykbroker.core.config.docs",
+    "pykbroker.core.config.tls_settings",
+    "pykbroker.core.security.acl.authorizer",
     "pykbroker.core.security.sasl.client",
+    "pykbroker.core.security.sasl.login",
+    "pykbroker.core.security.sasl.settings",
+    "pykbroker.core.security.start_configs",
     "pykbroker.quorum.observer",
     "pykbroker.quorum.observer_log",
     "pykbroker.quorum.observer_start",
     "pykbroker.quorum.remote_controller",
+    "pykbroker.server.login.logins",
     "pykbroker.tls",
     "pykbroker.world.system_tls_pump",
 }

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import click
 import msgspec
 
 from pykbroker.cli.start.data_dirs import OF_IMAGE, container_data_dir, default_data_dir
-from pykbroker.cli.start.own_certificates import check_own_certificate
 from pykbroker.cli.start.server_properties import ServerProperties, read_properties
-from pykbroker.cli.start.users import check_has_log_in, check_has_super_user
 from pykbroker.core.address import Address
 from pykbroker.core.cluster_id import RequiredClusterId, required_cluster_id
 from pykbroker.core.config.config import BrokerConfig, known
@@ -24,6 +22,7 @@ from pykbroker.core.config.listeners import (
     LISTENERS,
     LOCAL,
     PLAINTEXT,
+    ListenerSettings,
     controller_listener_settings,
     derived_listeners,
     inter_broker_listener,
@@ -38,8 +37,7 @@ from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.new_user import NewUser
-from pykbroker.core.security.protocol import SecurityProtocol
-from pykbroker.core.security.start_configs import authorizer_configs, keystore_configs, log_in_configs, protocol_of
+from pykbroker.core.security.protocol import SecurityProtocol, protocol_of
 from pykbroker.core.settings import Settings
 from pykbroker.world.config_sources import SystemConfigSources
 
@@ -93,14 +91,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             if self.container and LISTENERS not in texts:
                 texts |= derived_listeners(texts)
             listeners = listener_settings(texts, self._listen, self.advertise)
-            if self.has_own_certificate:
-                check_own_certificate(texts, listeners)
-            if self.users:
-                check_has_log_in(listeners)
-                texts |= log_in_configs(texts, listeners)
-            if self.authorizes:
-                texts |= authorizer_configs(texts, [user.name for user in self.users[:1]])
-                check_has_super_user(texts)
+            if self.has_own_certificate or self.users or self.authorizes:
+                texts |= self._security_configs(texts, listeners)
             names = [listener.name for listener in listeners]
             of_controllers = controller_listener_settings(texts, self._listen) if leads else ()
             if self.listen and leads and not of_controllers:
@@ -112,6 +104,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         data_dirs = self._data_dirs(texts, temporary_dir)
         texts = {**with_listeners(texts, listeners, of_controllers), "log.dirs": ",".join(data_dirs)}
         if self.has_own_certificate:
+            from pykbroker.core.security.start_configs import keystore_configs
+
             texts |= keystore_configs(data_dirs[0])
         try:
             config = BrokerConfig.from_mapping(texts, SystemConfigSources(), written)
@@ -130,6 +124,24 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             topics=self._topics(),
             users=self.users,
         )
+
+    def _security_configs(self, texts: Mapping[str, str], listeners: Sequence[ListenerSettings]) -> dict[str, str]:
+        """Return the configs of --user and --authorize. Raise StartError if they or --tls have no effect."""
+        # a start without these options imports nothing of them
+        from pykbroker.cli.start.own_certificates import check_own_certificate
+        from pykbroker.cli.start.users import check_has_log_in, check_has_super_user
+        from pykbroker.core.security.start_configs import authorizer_configs, log_in_configs
+
+        made: dict[str, str] = {}
+        if self.has_own_certificate:
+            check_own_certificate(texts, listeners)
+        if self.users:
+            check_has_log_in(listeners)
+            made |= log_in_configs(texts, listeners)
+        if self.authorizes:
+            made |= authorizer_configs(texts, [user.name for user in self.users[:1]])
+            check_has_super_user({**texts, **made})
+        return made
 
     def without_effect(self) -> Iterator[str]:
         """Yield a sentence for each unknown config in the file or the environment.

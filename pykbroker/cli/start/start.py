@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from pykbroker.cli.parameters import TOPIC_FORM, console_option, descriptor, nam
 from pykbroker.core.address import Address
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.processes.pipe import PIPE_OPTION
+
+if TYPE_CHECKING:
+    from pykbroker.core.new_user import NewUser
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -161,7 +165,6 @@ def start(
         from pykbroker.cli.start.process import garbage_collector_off
 
         with garbage_collector_off():
-            from pykbroker.cli.new_users import new_users
             from pykbroker.cli.start.options import Options
             from pykbroker.cli.start.run import run
 
@@ -177,7 +180,16 @@ def start(
                 container,
                 dict(os.environ),
                 has_own_certificate=tls is not None,
-                users=new_users(users, "--user"),
+                users=named_users(users),
                 authorizes=authorize,
             )
             run(options, log_level, log_format, console, noted, pipe)
+
+
+def named_users(texts: tuple[str, ...]) -> tuple[NewUser, ...]:
+    """Return the users that the option --user names. click.BadParameter: one is none, or is there twice."""
+    if not texts:
+        return ()
+    from pykbroker.cli.new_users import new_users
+
+    return new_users(texts, "--user")

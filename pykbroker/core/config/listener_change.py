@@ -33,7 +33,6 @@ from pykbroker.core.config.table import BROKER
 from pykbroker.core.config.type import text_of
 from pykbroker.core.errors import StartError, bad_request
 from pykbroker.core.security.protocol import SecurityProtocol
-from pykbroker.core.security.sasl.settings import sasl_listeners
 
 STORES = (
     "ssl.key.password",
@@ -76,8 +75,13 @@ def check_listener_change(old: BrokerConfig, new: BrokerConfig) -> None:
             )
         if was[name].protocol is not listeners[name].protocol:
             raise bad_request(f"Security protocol cannot be updated for existing listener {name}")
+    added = [each for name, each in listeners.items() if name not in was]
+    if not any(each.protocol.has_sasl for each in added):
+        return
+    from pykbroker.core.security.sasl.settings import sasl_listeners  # a broker without SASL starts without it
+
     try:
-        sasl_listeners(wanted, (each for name, each in listeners.items() if name not in was))
+        sasl_listeners(wanted, added)
     except StartError as error:
         raise bad_request(str(error)) from None
 

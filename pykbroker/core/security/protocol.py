@@ -22,3 +22,10 @@ class SecurityProtocol(IntEnum):
     def has_sasl(self) -> bool:
         """Whether a client must log in by SASL before its first request."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+def protocol_of(*, has_tls: bool, has_users: bool) -> SecurityProtocol:
+    """Return the protocol of the listener for clients."""
+    if has_users:
+        return SecurityProtocol.SASL_SSL if has_tls else SecurityProtocol.SASL_PLAINTEXT
+    return SecurityProtocol.SSL if has_tls else SecurityProtocol.PLAINTEXT

@@ -10,16 +10,8 @@ from pykbroker.core.config.listener_configs import listener_prefix
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import KEYSTORE, PEM
 from pykbroker.core.security.own_certificates import KEYSTORE as KEYSTORE_FILE
-from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.sasl.scram import SCRAM_HASHES
 from pykbroker.core.security.sasl.settings import ENABLED, JAAS, PLAIN, PLAIN_MODULE, SCRAM_USERS
-
-
-def protocol_of(*, has_tls: bool, has_users: bool) -> SecurityProtocol:
-    """Return the protocol of the listener for clients."""
-    if has_users:
-        return SecurityProtocol.SASL_SSL if has_tls else SecurityProtocol.SASL_PLAINTEXT
-    return SecurityProtocol.SSL if has_tls else SecurityProtocol.PLAINTEXT
 
 
 def keystore_configs(directory: str) -> dict[str, str]:

@@ -28,11 +28,11 @@ VALUE = r"[\x01-\x2b\x2d-\x7f]++"
 NONCE = r"[\x21-\x2b\x2d-\x7e]++"
 EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z]++={VALUE})*+)"
 BASE64 = r"(?:[a-zA-Z0-9/+]{4})*+(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
-FIRST = re.compile(
-    rf"n,(?:a=(?P<authorization_id>{NAME}))?,(?:m={VALUE},)?(?P<bare>n=(?P<name>{NAME}),r=(?P<nonce>{NONCE}){EXTENSIONS})"
-)
-WITHOUT_PROOF = re.compile(rf"(?P<signed>c={BASE64},r=(?P<nonce>{NONCE})){EXTENSIONS}")
-TOKEN_AUTHENTICATION = re.compile(r",tokenauth=(?i:true)(?:,|\Z)")
+# Python compiles a pattern when it is first used, and keeps it: most brokers need none of these.
+BARE = rf"n=(?P<name>{NAME}),r=(?P<nonce>{NONCE}){EXTENSIONS}"
+FIRST = rf"n,(?:a=(?P<authorization_id>{NAME}))?,(?:m={VALUE},)?(?P<bare>{BARE})"
+WITHOUT_PROOF = rf"(?P<signed>c={BASE64},r=(?P<nonce>{NONCE})){EXTENSIONS}"
+TOKEN_AUTHENTICATION = r",tokenauth=(?i:true)(?:,|\Z)"
 """The extension of a client that logs in by a delegation token."""
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
@@ -106,11 +106,11 @@ class ScramExchange:
         return self._first(text) if self._credential is None else self._final(text, self._credential)
 
     def _first(self, text: str) -> Challenge:
-        message = FIRST.fullmatch(text)
+        message = re.fullmatch(FIRST, text)
         if message is None:
             raise AuthenticationFailed("the client's first message is no first message of SCRAM")
         self._user = user_of(message["name"])
-        if TOKEN_AUTHENTICATION.search(message["extensions"]):
+        if re.search(TOKEN_AUTHENTICATION, message["extensions"]):
             raise AuthenticationFailed(
                 "the client presents a delegation token, and the broker has none", user=self._user
             )
@@ -124,7 +124,7 @@ class ScramExchange:
 
     def _final(self, text: str, credential: ScramCredential) -> Challenge:
         without_proof, _, proof = text.rpartition(",p=")
-        message = WITHOUT_PROOF.fullmatch(without_proof)
+        message = re.fullmatch(WITHOUT_PROOF, without_proof)
         if message is None:
             raise AuthenticationFailed("the client's final message is no final message of SCRAM", user=self._user)
         if not hmac.compare_digest(message["nonce"].encode(), self._expected_nonce.encode()):
