@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from pykbroker.client.errors import AuthenticationError
+from pykbroker.client.errors import AuthenticationError, CertificateRefused
 from pykbroker.client.store_settings import StoreSettings
 from pykbroker.core.address import Address
 from pykbroker.tls.outgoing import OutgoingTls
@@ -29,12 +29,19 @@ class ClientTls(OutgoingTls):
 
     def refusal(self, error: ssl.SSLError) -> AuthenticationError:
         """Return why broker and client do not accept each other, and what to do."""
-        return AuthenticationError(f"{self._address}: {problem(error, self._address.host, self._stores)}")
+        kind = CertificateRefused if refuses_certificate(error) else AuthenticationError
+        return kind(f"{self._address}: {problem(error, self._address.host, self._stores)}")
 
 
 def reason_of(error: ssl.SSLError) -> str:
     """Return OpenSSL's name of an error, which errors of Python's own lack."""
     return getattr(error, "reason", None) or str(error)
+
+
+def refuses_certificate(error: ssl.SSLError) -> bool:
+    """Whether the broker refuses the certificate of this client, or misses it."""
+    reason = reason_of(error)
+    return "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE"))
 
 
 def problem(error: ssl.SSLError, host: str, stores: StoreSettings) -> str:
@@ -49,7 +56,7 @@ def problem(error: ssl.SSLError, host: str, stores: StoreSettings) -> str:
         )
     if reason in NO_TLS:
         return "the broker does not answer by TLS: connect to its listener with TLS, or without TLS to this one"
-    if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")):
+    if refuses_certificate(error):
         return (
             f"the broker refuses the certificate of this client, or misses it ({reason}): set {stores.keystore} to one"
             " that the broker trusts"

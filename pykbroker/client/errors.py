@@ -32,6 +32,10 @@ class AuthenticationError(Disconnected):
         self.code = code
 
 
+class CertificateRefused(AuthenticationError):
+    """An error of a broker that refuses the certificate of this client, or misses it."""
+
+
 def is_refusal(error: BaseException | None) -> bool:
     """Whether all addresses of a host refused to connect, as `Net.connect` reports it: by an error or by its causes."""
     if isinstance(error, BaseExceptionGroup):

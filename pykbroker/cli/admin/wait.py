@@ -1,20 +1,30 @@
-"""The command `pykbroker wait`, which waits until a broker answers: for scripts and the health check of a container."""
+"""The command `pykbroker wait`, which waits until a broker answers: for scripts and the health check of a container.
+
+Without --client-config it needs neither a user nor a certificate. A broker answers ApiVersions before a log-in, and
+asks for a certificate by TLS itself. As the requests have no secret, the certificate of the broker is not verified.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from pykbroker.cli.ask import bootstrap_option, converse, named
+from pykbroker.cli.client_config import security_of_command
+from pykbroker.cli.own_address import own_listener
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
+    import ssl
+
     from pykbroker.client.admin.admin import Admin
     from pykbroker.client.security import ClientSecurity
+    from pykbroker.core.security.protocol import SecurityProtocol
 
 RETRY_S = 0.1
+NO_METADATA = "it answers ApiVersions, but not Metadata"
 
 
 @click.command()
@@ -27,17 +37,29 @@ RETRY_S = 0.1
     metavar="SECONDS",
     help="The longest wait.",
 )
-def wait(bootstrap: Sequence[Address], timeout: float) -> None:
-    """Wait until a broker answers, or exit with 1 if no broker answers in time."""
+@click.pass_context
+def wait(context: click.Context, bootstrap: Sequence[Address], timeout: float) -> None:
+    """Wait until a broker answers, or exit with 1 if no broker answers in time.
+
+    Without --client-config, a broker with TLS and users answers, too, and its certificate is not verified.
+    """
     import trio
 
-    reason = trio.run(answered, bootstrap, timeout)
+    from pykbroker.client.security import PLAINTEXT
+
+    security = security_of_command()
+    if security is not PLAINTEXT:
+        reason = trio.run(answered, bootstrap, timeout, security)
+    else:
+        is_own = context.get_parameter_source("bootstrap") is click.core.ParameterSource.DEFAULT
+        own = own_listener() if is_own else None
+        reason = trio.run(answered_anybody, bootstrap, timeout, None if own is None else own.protocol)
     if reason is not None:
         raise click.ClickException(f"no broker has answered on {named(bootstrap)} within {timeout:g} s: {reason}")
     click.echo(f"The broker on {named(bootstrap)} answers.")
 
 
-async def answered(bootstrap: Sequence[Address], timeout: float, security: ClientSecurity | None = None) -> str | None:
+async def answered(bootstrap: Sequence[Address], timeout: float, security: ClientSecurity) -> str | None:
     """Request metadata until the broker answers. Return None, or the last failure if `timeout` seconds pass.
 
     click.ClickException: broker or client refuse the other, which no further attempt changes.
@@ -46,18 +68,90 @@ async def answered(bootstrap: Sequence[Address], timeout: float, security: Clien
 
     from pykbroker.client.errors import AuthenticationError, Disconnected
 
-    reason = "it accepts connections, but is silent"
+    async def attempt() -> str | None:
+        try:
+            await converse(bootstrap, ask_metadata, security)
+        except AuthenticationError as refusal:
+            raise click.ClickException(str(refusal)) from None
+        except (OSError, Disconnected) as failure:
+            return str(failure)
+        except trio.TooSlowError:
+            return NO_METADATA
+        return None
+
+    return await until_answered(timeout, attempt)
+
+
+async def answered_anybody(
+    bootstrap: Sequence[Address], timeout: float, protocol: SecurityProtocol | None
+) -> str | None:
+    """Ask without credentials until the broker answers. Return None, or the last failure if `timeout` seconds pass.
+
+    `protocol` is that of the listener. If it is None, each attempt is in plain text first, and then by TLS.
+    """
+    from pykbroker.client.security import PLAINTEXT, ClientSecurity
+
+    ways = [PLAINTEXT, ClientSecurity(unverified)]
+    if protocol is not None:
+        ways = ways[protocol.has_tls :][:1]
+    has_log_in = protocol is not None and protocol.has_sasl
+
+    async def attempt() -> str | None:
+        failures = []
+        try:
+            for security in ways:
+                failure = await failure_of(bootstrap, security, has_log_in=has_log_in)
+                if failure is None:
+                    return None
+                failures.append(failure)
+        except OSError as refusal:  # a listener that opens now would take TLS for a stranger's
+            failures.append(str(refusal))
+        return failures[0]
+
+    return await until_answered(timeout, attempt)
+
+
+async def failure_of(bootstrap: Sequence[Address], security: ClientSecurity, *, has_log_in: bool) -> str | None:
+    """Ask without credentials, and return why no broker has answered, or None if one has. OSError: none can be reached.
+
+    A broker that wants a certificate has answered, and so has one that closes the connection only after ApiVersions,
+    since its listener may have a log-in.
+    """
+    import trio
+
+    from pykbroker.client.errors import CertificateRefused, Disconnected, Silent
+
+    has_answered = False
+
+    async def work(admin: Admin) -> None:
+        nonlocal has_answered
+        has_answered = True
+        if not has_log_in:
+            await ask_metadata(admin)
+
+    try:
+        await converse(bootstrap, work, security)
+    except CertificateRefused:
+        return None
+    except Silent as failure:
+        return str(failure)
+    except Disconnected as failure:
+        return None if has_answered else str(failure)
+    except trio.TooSlowError:
+        return NO_METADATA
+    return None
+
+
+async def until_answered(timeout: float, attempt: Callable[[], Awaitable[str | None]]) -> str | None:
+    """Repeat an attempt until it returns None. Return None, or the last failure if `timeout` seconds pass."""
+    import trio
+
+    reason: str | None = "it accepts connections, but is silent"
     with trio.move_on_after(timeout):
         while True:
-            try:
-                await converse(bootstrap, ask_metadata, security)
+            reason = await attempt()
+            if reason is None:
                 return None
-            except AuthenticationError as refusal:
-                raise click.ClickException(str(refusal)) from None
-            except (OSError, Disconnected) as failure:
-                reason = str(failure)
-            except trio.TooSlowError:
-                reason = "it answers ApiVersions, but not Metadata"
             await trio.sleep(RETRY_S)
     return reason
 
@@ -65,3 +159,12 @@ async def answered(bootstrap: Sequence[Address], timeout: float, security: Clien
 async def ask_metadata(admin: Admin) -> None:
     """Request the metadata of no topic."""
     await admin.topics([])
+
+
+def unverified() -> ssl.SSLContext:
+    """Return a context that trusts any certificate, for connections that carry no secret."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context

@@ -39,6 +39,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> str:
         ({**CONTAINER, "KAFKA_LISTENERS": "PLAINTEXT://:1", "PYKBROKER_LISTEN": "[::1]:2"}, "[::1]:2"),
         ({"PYKBROKER_LISTEN": "0.0.0.0:19092 B=10.0.0.7:2"}, "127.0.0.1:19092"),
         ({"PYKBROKER_LISTENERS": "PLAINTEXT://:19092"}, "127.0.0.1:19092"),
+        ({**CONTAINER, "PYKBROKER_TLS": "auto", "PYKBROKER_USER": "@/no/longer/there"}, "127.0.0.1:9092"),
+        ({"PYKBROKER_TLS": "auto", "PYKBROKER_LISTEN": "0.0.0.0:19092"}, "127.0.0.1:19092"),
     ],
 )
 def test_the_first_listener_for_clients_is_asked(
@@ -69,6 +71,11 @@ def test_the_listener_of_a_file_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_pa
         (
             {**CONTAINER, "KAFKA_LISTENERS": "PLAINTEXT"},
             "KAFKA_LISTENERS: listeners: 'PLAINTEXT' is not NAME://HOST:PORT, such as PLAINTEXT://localhost:9092",
+        ),
+        (
+            {"PYKBROKER_USER": "alice", "PYKBROKER_LISTEN": "PLAINTEXT=127.0.0.1:1"},
+            "--user: the listener PLAINTEXT has no log-in: call it SASL_SSL or SASL_PLAINTEXT, by --listen"
+            " SASL_SSL=HOST:PORT or in listeners, or write PLAINTEXT:SASL_SSL in listener.security.protocol.map",
         ),
         ({"PYKBROKER_LISTEN": "x"}, "'x' is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092"),
     ],
