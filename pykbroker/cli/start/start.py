@@ -79,9 +79,10 @@ LOG_FORMATS = ("text", "json")
     show_envvar=True,
     metavar="NAME[:PASSWORD]|@FILE",
     multiple=True,
-    help="Let this user log in, and nobody without a log-in. Repeatable, or a line of FILE each. Without a PASSWORD, a "
-    "new user gets one that is printed once. A listener without a NAME is then called SASL_PLAINTEXT, or SASL_SSL with "
-    "--tls.",
+    help="Let this user log in, and nobody without a log-in. Repeatable, or a line of FILE each. The list of processes "
+    "shows a PASSWORD to other users of this machine, but neither that of @FILE, such as @/run/secrets/users, nor a "
+    "generated one: without a PASSWORD, a new user gets one that is printed once. A listener without a NAME is then "
+    "called SASL_PLAINTEXT, or SASL_SSL with --tls.",
 )
 @click.option(
     "--authorize",
