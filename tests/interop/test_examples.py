@@ -65,43 +65,62 @@ def test_the_broker_of_the_workflow_answers(tmp_path):
     assert re.search(r"^orders +3 ", done.stdout, re.MULTILINE)
 
 
-def test_clients_of_each_listener_in_the_compose_file_get_its_advertised_address(tmp_path):
-    compose = (ROOT / "compose.yaml").read_text()
+@pytest.mark.parametrize("file", ["compose.yaml", "docker/compose.secured.yaml"])
+def test_clients_of_each_listener_in_a_compose_file_get_its_advertised_address(tmp_path, file):
+    users, data = tmp_path / "users", tmp_path / "data"
+    users.write_text("alice:secret\nbob:hidden\n")
     with socket.create_server(("", 0)) as first, socket.create_server(("", 0)) as second:
         containers, host = first.getsockname()[1], second.getsockname()[1]
+    compose = (ROOT / file).read_text().replace("/run/secrets/users", str(users))
     compose = re.sub(r":(9092|29092)\b", lambda port: f":{host if port[1] == '9092' else containers}", compose)
-    variables = dict(re.findall(r"^      (KAFKA_\w+): (.*)$", compose, re.MULTILINE))
-    environ = {**os.environ, **variables, "KAFKA_LOG_DIRS": str(tmp_path / "data")}
+    variables = dict(re.findall(r'^      ((?:KAFKA|PYKBROKER)_\w+): "?([^"\n]*)"?$', compose, re.MULTILINE))
+    image = {"KAFKA_LOG_DIRS": str(data), "PYKBROKER_CONTAINER": "1"}
+    environ = {**os.environ, **variables, **image}
     with (tmp_path / "log").open("w") as log:
-        broker = subprocess.Popen([*PYKBROKER, "start", "--container"], env=environ, stdout=log, stderr=log)
+        broker = subprocess.Popen([*PYKBROKER, "start"], env=environ, stdout=log, stderr=log)
     try:
-        wait = subprocess.run([*PYKBROKER, "wait", "-b", f"localhost:{host}"], capture_output=True, timeout=40)
-        assert wait.returncode == 0, (tmp_path / "log").read_text()
-        addresses = [advertised(f"localhost:{port}") for port in (containers, host)]
+        health = subprocess.run([*PYKBROKER, "wait"], env=environ, capture_output=True, timeout=40)
+        assert health.returncode == 0, (tmp_path / "log").read_text()
+        secured = of_alice(data) if "PYKBROKER_TLS" in variables else {}
+        addresses = [advertised(f"localhost:{port}", secured) for port in (containers, host)]
     finally:
         broker.kill()
         broker.wait()
     assert addresses == [f"kafka:{containers}", f"localhost:{host}"]
+    assert "WARNING" not in (tmp_path / "log").read_text()
 
 
-def advertised(bootstrap: str) -> str:
+def of_alice(data: Path) -> dict[str, str]:
+    """Return the configs by which alice logs in to a broker with this data."""
+    log_in = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "alice", "sasl.password": "secret"}
+    return {"security.protocol": "SASL_SSL", "ssl.ca.location": str(data / "tls-ca.pem"), **log_in}
+
+
+def advertised(bootstrap: str, secured: dict[str, str]) -> str:
     """Return the address that the metadata of a broker has for itself."""
-    (broker,) = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).brokers.values()
+    (broker,) = AdminClient({"bootstrap.servers": bootstrap, **secured}).list_topics(timeout=10).brokers.values()
     return f"{broker.host}:{broker.port}"
 
 
 def test_the_unit_of_systemd_starts_a_broker(start_broker, tmp_path):
-    unit = (EXAMPLES / "systemd" / "pykbroker.service").read_text()
-    (command,) = (line.split() for line in re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE))
-    assert command[1:5] == ["start", "--listen", "127.0.0.1:9092", "--data-dir"]
-    assert start_broker("--data-dir", str(tmp_path / "pykbroker")).stop() == 0
+    unit, secured = ((EXAMPLES / "systemd" / name).read_text() for name in ("pykbroker.service", "secured.conf"))
+    plain, _, command = (line.split() for line in re.findall(r"^ExecStart=(.*)$", unit + secured, re.MULTILINE))
+    assert plain[1:] == ["start", "--listen", "127.0.0.1:9092", "--data-dir", "/var/lib/pykbroker"]
+    assert command[:6] == [*plain[:3], "0.0.0.0:9092", *plain[4:]]
+    users = tmp_path / "users"
+    users.write_text("alice:secret\n")
+    options = [word.replace("${CREDENTIALS_DIRECTORY}", str(tmp_path)) for word in command[6:]]
+    assert f"@{users}" in options
+    assert start_broker("--data-dir", str(tmp_path / "pykbroker"), *options).stop() == 0
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed: the unit is not verified")
     program = tmp_path / "bin" / "pykbroker"
     program.parent.mkdir()
     program.symlink_to("/bin/true")
     copy = tmp_path / "pykbroker.service"
-    copy.write_text(unit.replace("/opt/pykbroker/bin", str(program.parent)))
+    for path, text in ((copy, unit), (tmp_path / "pykbroker.service.d" / "secured.conf", secured)):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.replace("/opt/pykbroker/bin", str(program.parent)))
     verified = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, timeout=50)
     assert "pykbroker" not in verified.stderr
 
