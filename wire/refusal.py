@@ -4,7 +4,7 @@ It is derived from the fields of the request and the response, and compiled on f
 only a part of a request is refused, `merge` adds the results of this part to the response.
 
 1. A result is about an item of a list of the request. The list has the same name, or a row in `FIELDS` names it.
-2. A response with a top-level error code has results only if it has a row.
+2. A response or a result with an error code of its own in this version has results only if it has a row.
 3. The fields in `NAMES` are copied from the item. All other fields have their defaults, or a constant from the row.
 """
 
@@ -17,7 +17,6 @@ import msgspec
 from wire.api import ApiKey
 from wire.apis import APIS
 from wire.declare import NIL, Request, Response
-from wire.errors import EncodeError
 from wire.schema import Field, Type, fields_of
 from wire.source import Source
 
@@ -56,6 +55,7 @@ FIELDS: Mapping[ApiKey, Mapping[str, Any]] = {
     ApiKey.PRODUCE: {"responses": "topic_data", "partition_responses": "partition_data", "base_offset": -1},
     ApiKey.FETCH: {"responses": "topics", "high_watermark": -1, "aborted_transactions": None, "records": b""},
     ApiKey.METADATA: {"topics": "topics"},
+    ApiKey.OFFSET_FETCH: {"groups": "groups", "partitions": "partition_indexes", "committed_offset": -1},
     ApiKey.FIND_COORDINATOR: {"coordinators": "coordinator_keys", "node_id": -1, "port": -1},
     ApiKey.JOIN_GROUP: {"member_id": "member_id", "protocol_name": None},
     ApiKey.DELETE_TOPICS: {"responses": "topics topic_names"},
@@ -71,7 +71,6 @@ FIELDS: Mapping[ApiKey, Mapping[str, Any]] = {
     ApiKey.DESCRIBE_CONFIGS: {"results": "resources"},
     ApiKey.ALTER_CONFIGS: {"responses": "resources"},
     ApiKey.ALTER_REPLICA_LOG_DIRS: {"results": "dirs.topics"},
-    ApiKey.DESCRIBE_LOG_DIRS: {"throttle_time_ms": 0},  # the response of versions below 3 is empty
     ApiKey.CREATE_PARTITIONS: {"results": "topics"},
     ApiKey.DELETE_GROUPS: {"results": "groups_names"},
     ApiKey.ELECT_LEADERS: {"replica_election_results": "topic_partitions", "partition_result": "partitions"},
@@ -93,10 +92,7 @@ Of several lists, all items are answered, each name once. A dot leads to the lis
 
 
 def refusal(request: Request[R], version: int, code: int, message: str | None = None) -> R:
-    """Return the response that refuses the request.
-
-    Raise EncodeError if the response has no field for an error in this version.
-    """
+    """Return the response that refuses the request."""
     response: R = _compiled(type(request), version)(request, code, message)
     return response
 
@@ -132,26 +128,27 @@ class _Writer:
 
     def __init__(self, response: type[Response], version: int, row: Mapping[str, Any]) -> None:
         self._response, self._version, self._row = response, version, row
-        self._has_code = any(field.name == "error_code" for field in fields_of(response))
         self._source = Source(response, version)
         self._source.globals["each_once"] = _each_once
 
     def function(self, request: Type) -> Callable[..., Any]:
         """Compile and return the function."""
-        response = self._new(self._response, request, "request")
-        if response.endswith("()"):
-            raise EncodeError(f"{self._source.title} has no field for an error")
-        self._source.add(f"return {response}")
+        self._source.add(f"return {self._new(self._response, request, 'request')}")
         return self._source.build("def refuse(request, code, message):")
 
     def _new(self, cls: type[msgspec.Struct], of: Type, item: str) -> str:
         """Return an expression for a result about `item`, which is an expression of the type `of`."""
-        values = {field.name: self._value(field, of, item) for field in self._fields(cls)}
+        fields = self._fields(cls)
+        has_code = any(field.name in CODES for field in fields)
+        values = {field.name: self._value(field, of, item, has_code=has_code) for field in fields}
         arguments = ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
         return f"{self._source.constant(cls)}({arguments})"
 
-    def _value(self, field: Field, of: Type, item: str) -> str | None:
-        """Return an expression for the value of a field, or None for its default."""
+    def _value(self, field: Field, of: Type, item: str, *, has_code: bool) -> str | None:
+        """Return an expression for the value of a field, or None for its default.
+
+        `has_code` is true if the message of the field has an error code of its own.
+        """
         row = self._row.get(field.name, "")
         if field.name in CODES:
             return "code"
@@ -160,7 +157,7 @@ class _Writer:
         if not isinstance(row, str):
             return None if row is None and self._version not in field.nullable else self._source.constant(row)
         if field.type.item is not None and field.type.item.struct is not None:
-            implied = _has_code(field.type.item.struct) and not (item == "request" and self._has_code)
+            implied = _has_code(field.type.item.struct) and not has_code
             return self._results(field.type.item.struct, of, item, row or (field.name if implied else ""))
         names = (row,) if row else NAMES.get(field.name, ()) if item != "request" else ()
         if of.struct is None:

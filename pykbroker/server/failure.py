@@ -10,7 +10,6 @@ from pykbroker.server.handler import CloseConnection
 from pykbroker.server.table import Route
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
-from wire.errors import EncodeError
 from wire.refusal import refusal
 
 logger = logging.getLogger(__name__)
@@ -20,8 +19,8 @@ def failure(route: Route, request: Request[Any], error: Exception) -> Response:
     """Return the error response of the request's API.
 
     An `ApiError` has the error code and the message. Any other error is a bug of this broker: it is logged with a
-    traceback, and the client gets UNKNOWN_SERVER_ERROR. Raise CloseConnection if the API's response has no error code
-    in this version.
+    traceback, and the client gets UNKNOWN_SERVER_ERROR. Raise CloseConnection if the client of a Produce with acks=0
+    awaits no response.
     """
     route.errors += 1
     code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
@@ -34,10 +33,7 @@ def failure(route: Route, request: Request[Any], error: Exception) -> Response:
             route.version,
             exc_info=error,
         )
-    try:
-        response: Response = refusal(request, route.version, code, message)
-    except EncodeError:
-        raise CloseConnection(f"{route.key.name} has no response for {code.name}") from None
     if getattr(request, "acks", None) == 0:
         raise CloseConnection(f"{route.key.name} with acks=0 failed: {code.name}")
+    response: Response = refusal(request, route.version, code, message)
     return response

@@ -36,7 +36,6 @@ from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from wire.messages.offset_fetch import OffsetFetchRequest
 
 
 @pytest.mark.parametrize("version", [0, 1, 4])
@@ -286,24 +285,6 @@ def test_a_handler_may_close_the_connection(caplog: pytest.LogCaptureFixture) ->
     rig.feed(heartbeat(1) + heartbeat(2))
     assert rig.connection.ended
     assert caplog.messages == ["closing the connection of 10.0.0.7:50000: acks=0 failed"]
-
-
-@pytest.mark.parametrize(("version", "answers"), [(1, False), (2, True)])
-def test_an_error_for_which_a_version_has_no_field_closes_the_connection(
-    version: int, answers: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(context: RequestContext, request: Any) -> Any:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-
-    rig = Rig(NoTasks(), Api(ApiKey.OFFSET_FETCH, "1-9", refuse))
-    rig.feed(encode_request(OffsetFetchRequest(), version, 7, "me"))
-    assert rig.connection.ended is not answers
-    assert len(rig.replies()) == answers
-    assert caplog.messages == (
-        []
-        if answers
-        else ["closing the connection of 10.0.0.7:50000: OFFSET_FETCH has no response for INVALID_GROUP_ID"]
-    )
 
 
 class Gates:

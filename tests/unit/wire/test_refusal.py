@@ -15,7 +15,6 @@ from wire.apis import APIS
 from wire.compile import decoder, encoder
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
-from wire.errors import EncodeError
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirPartitionResult,
@@ -85,8 +84,6 @@ OWN: dict[ApiKey, set[str]] = {
 """The fields whose values differ from those of Kafka."""
 FETCH_WITHOUT_RESULTS_VERSION_FIRST = 13
 """The first version in which Kafka refuses a Fetch at the top level alone."""
-WITHOUT_ERROR = [(ApiKey.OFFSET_FETCH, version) for version in (1, 8, 9, 10)]
-"""Such a request cannot be refused: the connection is closed."""
 REFUSED: list[tuple[Request[Any], int, Response]] = [
     (
         OffsetCommitRequest(topics=[OffsetCommitRequestTopic("a", ID, [OffsetCommitRequestPartition(3, 7)])]),
@@ -178,8 +175,6 @@ def test_every_version_was_recorded_from_kafka() -> None:
 def test_every_version_is_refused_as_by_kafka(key: ApiKey) -> None:
     kafkas = recorded()
     for version in versions(key):
-        if (key, version) in WITHOUT_ERROR:
-            continue
         without = OWN.get(key, set()) | {"error_message"}
         if key is ApiKey.FETCH and version >= FETCH_WITHOUT_RESULTS_VERSION_FIRST:
             without.add("responses")
@@ -187,12 +182,6 @@ def test_every_version_is_refused_as_by_kafka(key: ApiKey) -> None:
         encoder(APIS[key].response, version)(refusal(distinct(APIS[key].request, version), version, CODE), parts)
         ours, theirs = decoded(key, version, b"".join(parts)), decoded(key, version, kafkas[key, version])
         assert plain(ours, without) == plain(theirs, without)
-
-
-@pytest.mark.parametrize(("key", "version"), WITHOUT_ERROR)
-def test_a_response_without_a_field_for_the_error_is_none(key: ApiKey, version: int) -> None:
-    with pytest.raises(EncodeError, match=f"v{version} has no field for an error"):
-        refusal(distinct(APIS[key].request, version), version, CODE)
 
 
 @pytest.mark.parametrize(("request_", "version", "expected"), REFUSED)
