@@ -5,15 +5,15 @@ v2 flexible   v3 token requesters (KIP-373)
 
 from __future__ import annotations
 
+from pykbroker.core.security.delegation_token import refusal_code
 from pykbroker.server.handler import ApiHandler, RequestContext
-from wire.error_codes import ErrorCode
 from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 
 
 class DescribeDelegationToken(ApiHandler, frozen=True):
-    """A handler that refuses the request, as Kafka does on a listener without authentication."""
+    """A handler that refuses the request, as Kafka does without `delegation.token.secret.key`."""
 
     def __call__(
         self, context: RequestContext, request: DescribeDelegationTokenRequest
     ) -> DescribeDelegationTokenResponse:
-        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return DescribeDelegationTokenResponse(error_code=refusal_code(context.session))
