@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -23,6 +23,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
+T = TypeVar("T")
 RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MS_MAX = 300, 1000
 
 
@@ -156,6 +157,15 @@ class Dialer:
             yield session
         finally:
             self._reconnecting.close()
+
+    async def until_answered(self, request: Callable[[SimConnection], Awaitable[T]]) -> T:
+        """Repeat a request until a broker answers, and return what it returns."""
+        while True:
+            try:
+                async with self.connected() as connection:
+                    return await request(connection)
+            except LOST:
+                continue
 
 
 @contextmanager

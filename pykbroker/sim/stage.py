@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from typing import TypeVar
 
-from pykbroker.sim.client import LOST, Dialer, SimConnection
+from pykbroker.sim.client import Dialer, SimConnection
 from pykbroker.sim.history import Place
 from pykbroker.sim.net import SimNet
 from pykbroker.sim.network import Network
@@ -64,10 +64,4 @@ class Stage:
 
     async def until_answered(self, request: Callable[[SimConnection], Awaitable[T]]) -> T:
         """Repeat a request of the checkers until the broker answers."""
-        dialer = self.dialer(OVERSEER)
-        while True:
-            try:
-                async with dialer.connected() as connection:
-                    return await request(connection)
-            except LOST:
-                continue
+        return await self.dialer(OVERSEER).until_answered(request)

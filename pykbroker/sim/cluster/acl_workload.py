@@ -7,7 +7,7 @@ broker beside the controller obeys an acknowledged change at once, and every oth
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -99,23 +99,14 @@ class AclWorkload:
                 group = self._dice.choice(denied)
                 group.permitting = True
                 group.denied_by.clear()
-                await self._until_acknowledged(partial(permit, group=group.name))
+                await self._operator.until_answered(partial(permit, group=group.name))
             else:
                 group = GuardedGroup(f"guarded-{len(self._groups)}")
                 self._groups.append(group)
-                await self._until_acknowledged(partial(deny, group=group.name))
+                await self._operator.until_answered(partial(deny, group=group.name))
                 group.denied = True
             self.acknowledged += 1
         self._idle.set()
-
-    async def _until_acknowledged(self, change: Callable[[SimConnection], Awaitable[None]]) -> None:
-        while True:
-            try:
-                async with self._operator.connected() as connection:
-                    await change(connection)
-                    return
-            except LOST:
-                continue
 
     async def _ask_repeatedly(self, node_id: int) -> None:
         dice = self._stage.dice(asker(node_id))
