@@ -1,7 +1,7 @@
 """Simulations of a broker and its clients under faults, from a seed, and of every possible crash of a log.
 
     python -m tools.simulate run --seed 7 --runs 20 --seconds 30
-    python -m tools.simulate run --workload transactions                      # or groups, acls, all
+    python -m tools.simulate run --workload transactions                      # or groups, acls, users, all
     python -m tools.simulate run --producers 2 --consumers 1 --faults none    # measure the speed of simulated time
     python -m tools.simulate run --brokers 3 --seed 7 --seconds 15            # a cluster of three brokers
     python -m tools.simulate crash-points --million

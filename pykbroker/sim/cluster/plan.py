@@ -9,9 +9,13 @@ from random import Random
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.settings import Settings
 from pykbroker.sim.cluster.acl_workload import CONFIGS as ACL_CONFIGS
 from pykbroker.sim.cluster.fault_kinds import KINDS, RETENTION
+from pykbroker.sim.cluster.user_workload import CONFIGS as USER_CONFIGS
+from pykbroker.sim.cluster.user_workload import LISTENER as USER_LISTENER
+from pykbroker.sim.cluster.user_workload import PORT as USER_PORT
 from pykbroker.sim.groups.workload import CONFIGS as GROUP_CONFIGS
 from pykbroker.sim.transactions.workload import CONFIGS as TRANSACTION_CONFIGS
 
@@ -89,16 +93,24 @@ class SwarmPlan:
                 "pykbroker.flush.before.ack": str(bool(self.fsync)).lower(),
                 **(RETAINED if {*self.kinds} & {*RETENTION} else {}),
                 **(ACL_CONFIGS if "acls" in self.workloads else {}),
+                **(USER_CONFIGS if "users" in self.workloads else {}),
                 **dict(self.configs),
             }
         )
         return Settings(
             config,
             (f"/{host_of(node_id)}/0",),
-            (ListenerSettings(address=own),),
+            (ListenerSettings(address=own), *self._listeners_of_users(node_id)),
             controller_listeners=(ListenerSettings("CONTROLLER", controller),) if node_id == CONTROLLER_ID else (),
             quorum=() if node_id == CONTROLLER_ID else (controller,),
         )
+
+    def _listeners_of_users(self, node_id: int) -> tuple[ListenerSettings, ...]:
+        """Return the listener with SASL, for clients that log in."""
+        if "users" not in self.workloads:
+            return ()
+        address = Address(host_of(node_id), USER_PORT)
+        return (ListenerSettings(USER_LISTENER, address, protocol=SecurityProtocol.SASL_PLAINTEXT),)
 
 
 def host_of(node_id: int) -> str:

@@ -25,6 +25,8 @@ from pykbroker.sim.cluster.recovery import AFTER_CUTS, AFTER_FAULTS, Recovery
 from pykbroker.sim.cluster.replica_check import check_replicas
 from pykbroker.sim.cluster.stage import ClusterStage
 from pykbroker.sim.cluster.unclean_topic import UncleanTopic
+from pykbroker.sim.cluster.user_workload import PORT as USER_PORT
+from pykbroker.sim.cluster.user_workload import UserWorkload
 from pykbroker.sim.cluster.watch import ClusterWatch
 from pykbroker.sim.groups.workload import GroupWorkload
 from pykbroker.sim.history import Place
@@ -42,12 +44,14 @@ WORKLOADS: Mapping[str, Callable[[ClusterStage, SwarmPlan], Workload]] = {
     "groups": lambda stage, _: GroupWorkload(stage),
     "transactions": lambda stage, _: TransactionWorkload(stage),
     "acls": lambda stage, plan: AclWorkload(stage, {each: (host_of(each), CLIENT_PORT) for each in plan.node_ids}),
+    "users": lambda stage, plan: UserWorkload(stage, {each: (host_of(each), USER_PORT) for each in plan.node_ids}),
 }
 """The workloads by their names."""
 COORDINATED: Mapping[str, tuple[Place, ...]] = {
     "log": (),
     "groups": ((GROUP_METADATA_TOPIC, 0), (GROUP_METADATA_TOPIC, 1)),
     "acls": (),
+    "users": (),
     "transactions": ((GROUP_METADATA_TOPIC, 0), (TRANSACTION_STATE_TOPIC, 0), (TRANSACTION_STATE_TOPIC, 1)),
 }
 """The partitions of coordinators, whose leaders may be cut off, too."""

@@ -78,7 +78,8 @@ def test_a_leader_that_is_cut_off_between_append_and_commit_loses_nothing():
         (8, 1, ("--brokers", "4")),
         (9, 2, ("--workload", "groups")),
         (11, 1, ("--workload", "transactions")),
-        (12, 1, ("--workload", "acls")),
+        (12, 1, ("--workload", "acls", "--seconds", "8")),
+        (13, 1, ("--workload", "users", "--seconds", "8")),
     ],
 )
 def test_a_swarm_of_faults_causes_no_findings(first, runs, words):
@@ -89,7 +90,7 @@ def test_a_swarm_of_faults_causes_no_findings(first, runs, words):
 
 @pytest.mark.skipif(not MANY, reason="SWARM_SEEDS is not set")
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("workload", ["log", "groups", "transactions", "acls"])
+@pytest.mark.parametrize("workload", ["log", "groups", "transactions", "acls", "users"])
 def test_many_seeds_cause_no_findings(workload):
     reports = simulate("--runs", str(MANY), "--seconds", "60", "--workload", workload, timeout_s=MANY * 120)
     assert len(reports) == MANY
