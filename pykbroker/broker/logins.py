@@ -28,8 +28,9 @@ logger = logging.getLogger(__name__)
 class ListenerLogins:
     """The log-ins of a broker's listeners.
 
-    `image` returns the metadata: a change of a SCRAM credential holds for the next log-in. `random_bits` returns a
-    number of so many random bits.
+    `image` returns the committed metadata: a change of a SCRAM credential holds for the next log-in, and other nodes
+    log in at the controller before this node has applied any metadata. `random_bits` returns a number of so many
+    random bits.
     """
 
     def __init__(

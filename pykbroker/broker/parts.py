@@ -173,7 +173,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     configs = TopicConfigs(live)
     world, opened, identity, quorum = await open_node(settings, world, bound, configs, descriptors, turns)
     controller, images = quorum.controller, quorum.member.images
-    image = partial(getattr, images, "current")
+    image, committed = partial(getattr, images, "current"), partial(getattr, images, "committed")
     current_config = CurrentConfig(live, image, identity.node_id)
     endpoints = InterBrokerEndpoints(image, settings.inter_broker_listener, bound.secured.to_brokers)
     links = leader_links(config, world, endpoints)
@@ -191,7 +191,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         settings=settings,
         world=world,
         listeners=ClientListeners(world.net, world.off_loop, settings, bound),
-        logins=ListenerLogins(image, identity.cluster_id, world.rng.getrandbits, world.off_loop),
+        logins=ListenerLogins(committed, identity.cluster_id, world.rng.getrandbits, world.off_loop),
         controller_bound=bound.controllers,
         hosts=hosts,
         identity=identity,

@@ -74,7 +74,9 @@ async def open_identity(settings: Settings, world: World, bound: BoundListeners)
         from pykbroker.quorum.observer_start import ask_cluster_id
 
         s_max = settings.config.initial_broker_registration_timeout_ms / 1000
-        cluster_id = await ask_cluster_id(world.net, settings.quorum, s_max, bound.secured.to_controllers)
+        cluster_id = await ask_cluster_id(
+            world.net, settings.quorum, s_max, bound.secured.to_controllers, required and required.text
+        )
         if required is not None:
             required.check(cluster_id, "the controller", "correct controller.quorum.bootstrap.servers")
     return await prepare(disks, node_id, world.rng, now_ms, cluster_id, is_controller=False)

@@ -17,6 +17,7 @@ from pykbroker.core.backoff import Uniform
 from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.log.epochs import OffsetAndEpoch
 from pykbroker.core.metadata.replay import DamagedMetadata
+from pykbroker.core.security.authorizer import LACKS_CLUSTER_ACTION
 from pykbroker.quorum.applied_offsets import observer_client_id
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.observer_log import ObserverLog
@@ -169,6 +170,8 @@ class MetadataObserver:
                 f"the log directories belong to cluster {self._ids.cluster_id}, and the controller to another one:"
                 " correct controller.quorum.bootstrap.servers, or name other directories in log.dirs"
             )
+        if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise LeaderLost(LACKS_CLUSTER_ACTION)
         if response.error_code:
             raise LeaderLost(ErrorCode(response.error_code).name)
 

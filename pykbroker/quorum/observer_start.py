@@ -9,7 +9,7 @@ from functools import partial
 import trio
 
 from pykbroker.client.connection import connected
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
 from pykbroker.client.security import ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.core.backoff import Uniform
@@ -49,8 +49,12 @@ DYNAMIC_STATE = 1
 logger = logging.getLogger(__name__)
 
 
-async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float, security: ClientSecurity) -> str:
+async def ask_cluster_id(
+    net: Net, servers: Sequence[Address], s_max: float, security: ClientSecurity, required: str | None = None
+) -> str:
     """Return the id of the cluster of these controllers. Raise StartError if none of them responds within `s_max`.
+
+    It is the `required` one if they do not tell it to this node.
 
     One log line says so before, since a start that waits looks like one that hangs.
     """
@@ -61,11 +65,13 @@ async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float, sec
             for address in servers:
                 try:
                     with trio.fail_after(ATTEMPT_S_MAX):
-                        return await _cluster_id(net, address, security)
+                        return await _cluster_id(net, address, security, required)
                 except trio.TooSlowError:
                     failures[address] = f"no answer within {ATTEMPT_S_MAX:g} s"
                 except (OSError, Disconnected, UnsupportedVersion, StartError) as error:
                     failures[address] = str(error)
+                    if isinstance(error, AuthenticationError):
+                        security.on_refused(error)
                 if trio.current_time() >= warns_at:
                     logger.warning(
                         "no controller responds at %s (%s): trying for another %.0f s",
@@ -81,12 +87,19 @@ async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float, sec
     )
 
 
-async def _cluster_id(net: Net, address: Address, security: ClientSecurity) -> str:
+async def _cluster_id(net: Net, address: Address, security: ClientSecurity, required: str | None) -> str:
     """Return the cluster id that one controller has. Raise StartError if its answer is an error."""
     async with connected(net, *address, "pykbroker-start", security) as connection:
         response = await connection.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
     if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
         raise StartError(f"{address} is a listener of a broker, not of a controller")
+    if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        if required is not None:
+            return required
+        raise StartError(
+            f"{address} does not tell the id of its cluster to the user of this node: allow it ALTER on the cluster,"
+            " or name the id by --cluster-id"
+        )
     if response.error_code or not response.cluster_id:
         raise StartError(f"{address} answers {ErrorCode(response.error_code).name}")
     return response.cluster_id

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import inf
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import LACKS_CLUSTER_ACTION
 from pykbroker.quorum.active_controller import Rsp
 from pykbroker.quorum.controller_channel import Channels, ControllerChannel
 from pykbroker.quorum.quorum_leader import QuorumLeader
@@ -48,7 +49,9 @@ class RemoteController:
         kind = OF.get(type(request), OTHERS)
         response = await self._channels[kind].ask(request, s_max=self._timeouts.get(kind, TIMEOUT_S))
         if code := getattr(response, "error_code", 0):
-            raise ApiError(ErrorCode(code), getattr(response, "error_message", None))
+            lacks_right = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            message = LACKS_CLUSTER_ACTION if lacks_right else getattr(response, "error_message", None)
+            raise ApiError(ErrorCode(code), message)
         return response
 
     @property

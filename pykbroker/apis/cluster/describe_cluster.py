@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import cluster_operations
-from pykbroker.core.security.rights import DESCRIBE_CLUSTER_OPERATIONS, may
+from pykbroker.core.security.rights import DESCRIBE_CLUSTER_OPERATIONS, DESCRIBE_CONTROLLERS, may, require
 from pykbroker.core.security.session import Session
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import ApiHandler, RequestContext
@@ -25,7 +25,8 @@ ENDPOINT_TYPE_VERSION_FIRST = 1
 class DescribeCluster(ApiHandler, frozen=True):
     """A handler that returns each node under its address for the listener of the client.
 
-    `endpoint_type` is the type of nodes that the listener describes.
+    `endpoint_type` is the type of nodes that the listener describes. Kafka's controllers describe themselves only to
+    a client that may alter the cluster; those of pykbroker also to a new broker, which asks for the id of the cluster.
     """
 
     node_id: int
@@ -35,6 +36,8 @@ class DescribeCluster(ApiHandler, frozen=True):
     endpoint_type: int = BROKERS
 
     def __call__(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        if self.endpoint_type == CONTROLLERS:
+            require(context, DESCRIBE_CONTROLLERS)
         if request.endpoint_type != self.endpoint_type:
             return unsupported(request.endpoint_type, self.endpoint_type)
         response = DescribeClusterResponse(

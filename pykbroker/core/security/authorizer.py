@@ -8,6 +8,11 @@ from pykbroker.core.security.operation import SUPPORTED, Operation, ResourceType
 from pykbroker.core.security.session import UNNAMED, Purpose, Session
 from wire.api import ApiKey
 
+LACKS_CLUSTER_ACTION = (
+    "the user of this broker may not act for the cluster: add it to super.users of the other nodes, or allow it"
+    " CLUSTER_ACTION on the cluster by an ACL"
+)
+"""The reason why another node refuses a request that only brokers send, and what to do."""
 CLUSTER_NAME = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 

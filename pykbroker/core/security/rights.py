@@ -368,6 +368,9 @@ whole(DESCRIBE_CLUSTER_CONFIGS, ApiKey.LIST_CONFIG_RESOURCES, ApiKey.DESCRIBE_CL
 whole(ALTER_CLUSTER_CONFIGS, ApiKey.ALTER_CLIENT_QUOTAS)
 
 # the cluster
+DESCRIBE_CONTROLLERS = row(
+    ApiKey.DESCRIBE_CLUSTER, "every request to a controller", CLUSTER_ACTION, ALTER_CLUSTER, denial=WHOLE
+)
 DESCRIBE_CLUSTER_OPERATIONS = row(
     ApiKey.DESCRIBE_CLUSTER, "the operations on the cluster that are allowed", DESCRIBE_CLUSTER, denial=LEFT_OUT
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import LACKS_CLUSTER_ACTION
 from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.following.followed import Followed
 from wire.error_codes import ErrorCode
@@ -56,7 +57,7 @@ class FetchFailures:
         is_due = now_s - streak.since >= LASTS_S if code in AHEAD else streak.count > QUIET_FAILURES
         if is_due and not streak.is_logged:
             streak.is_logged = True
-            self._due.setdefault(error.name if isinstance(error, ErrorCode) else str(error), []).append(followed)
+            self._due.setdefault(reason_of(error), []).append(followed)
         return streak.count - 1
 
     def forget(self, key: TopicIdPartition) -> None:
@@ -75,3 +76,10 @@ class FetchFailures:
                 f", and {others} more partitions" if others else "",
                 reason,
             )
+
+
+def reason_of(error: ErrorCode | Exception) -> str:
+    """Return why a partition cannot be fetched. A leader refuses a fetch of a stranger as that of a client."""
+    if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return LACKS_CLUSTER_ACTION
+    return error.name if isinstance(error, ErrorCode) else str(error)

@@ -17,7 +17,13 @@ from pykbroker.apis.cluster.describe_cluster import DescribeCluster
 from pykbroker.apis.controller_apis import CONTROLLER_APIS, ControllerHandler
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import SUPPORTED, Operation, ResourceType
-from pykbroker.core.security.rights import ADD_PARTITIONS_TO_TXN_BROKER, FETCH_METADATA_LOG, RIGHTS, Denial
+from pykbroker.core.security.rights import (
+    ADD_PARTITIONS_TO_TXN_BROKER,
+    DESCRIBE_CONTROLLERS,
+    FETCH_METADATA_LOG,
+    RIGHTS,
+    Denial,
+)
 from pykbroker.core.security.session import Authorizer
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
@@ -61,7 +67,7 @@ GUARDED = {
     for rights in RIGHTS.values()
     for right in rights
     if right.denial is Denial.WHOLE and right.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if right is not FETCH_METADATA_LOG
+    if right not in (FETCH_METADATA_LOG, DESCRIBE_CONTROLLERS)  # on listeners of controllers only
 }
 BROKERS_VERSION_FIRST = {ADD_PARTITIONS_TO_TXN_BROKER.api: 4}
 """The first version of an API whose older versions are for clients."""

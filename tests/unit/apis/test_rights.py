@@ -250,6 +250,7 @@ ELSEWHERE = {
     rights.CONSUMER_GROUP_HEARTBEAT_PATTERN,  # decided by the group coordinator
     rights.JOIN_GROUP_PATTERN,
     rights.FETCH_METADATA_LOG,  # on listeners of controllers only
+    rights.DESCRIBE_CONTROLLERS,
     rights.LIST_OFFSETS_AS_FOLLOWER,  # of partitions that another broker follows
 }
 """Rows without an example, which have tests of their own. Rows that are asked `first` are in test_cluster_rights.py."""

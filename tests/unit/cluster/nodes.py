@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import trio
+from msgspec.structs import replace
 
 from pykbroker import broker
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
-from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.listeners import ListenerSettings, outgoing_listener
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Serving, Settings
@@ -48,12 +49,12 @@ class Node:
         return self.serving.controller_listeners["CONTROLLER"]
 
     def settings(self) -> Settings:
-        own = (ListenerSettings("CONTROLLER", Address(HOST, 0)),)
+        own = (self._listener("CONTROLLER"),)
         config = BrokerConfig.from_mapping(self._texts)
         listeners = [ListenerSettings(address=self._address)]
         of_brokers = self._texts.get("inter.broker.listener.name", listeners[0].name)
         if of_brokers != listeners[0].name:
-            listeners.append(ListenerSettings(of_brokers, Address(HOST, 0)))
+            listeners.append(self._listener(of_brokers))
         return Settings(
             config,
             tuple(map(str, self.directories)),
@@ -64,6 +65,10 @@ class Node:
             memory=True,
             topics=self.topics,
         )
+
+    def _listener(self, name: str) -> ListenerSettings:
+        """Return a listener on any port, with the protocol of its name or of `listener.security.protocol.map`."""
+        return replace(outgoing_listener(self._texts, name), address=Address(HOST, 0))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[LocalBroker]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import LACKS_CLUSTER_ACTION
 from pykbroker.replica.following.fetch_failures import AHEAD, LASTS_S, QUIET_FAILURES, FetchFailures
 from wire.error_codes import ErrorCode
 
@@ -56,6 +57,13 @@ def test_another_error_is_logged_at_the_fourth_failure_in_a_row(caplog: pytest.L
     assert logged(failures, caplog) == ["t-0: cannot fetch from its leader 7: CORRUPT_MESSAGE; retrying"]
     failures.note(one, CORRUPT, 100.0)
     assert logged(failures, caplog) == []
+
+
+def test_a_leader_that_takes_a_broker_for_a_client_is_explained(caplog: pytest.LogCaptureFixture) -> None:
+    failures, one = FetchFailures(7), followed()
+    for _ in range(QUIET_FAILURES + 1):
+        failures.note(one, ErrorCode.TOPIC_AUTHORIZATION_FAILED, 100.0)
+    assert logged(failures, caplog) == [f"t-0: cannot fetch from its leader 7: {LACKS_CLUSTER_ACTION}; retrying"]
 
 
 def test_partitions_that_are_due_together_share_a_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,163 @@
+"""Tests of nodes that know each other by passwords over TLS, with an authorizer, and of strangers among them."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.client.connection import connected
+from pykbroker.client.security import ClientSecurity
+from pykbroker.core.address import Address
+from pykbroker.core.cluster_id import RequiredClusterId
+from pykbroker.core.ids import UNASSIGNED
+from pykbroker.core.security.authorizer import LACKS_CLUSTER_ACTION
+from pykbroker.core.security.forwarded import encode_host, encode_principal
+from pykbroker.core.security.sasl.client import client_mechanism
+from pykbroker.core.security.sasl.settings import PLAIN_MODULE
+from pykbroker.core.security.secret import Secret
+from pykbroker.world.system import random_bits
+from pykbroker.world.system_net import SystemNet
+from tests.unit.apis.conftest import batch
+from tests.unit.cluster.nodes import HOST, Node, cluster
+from tests.unit.cluster.test_bad_clusters import failure_of
+from tests.unit.cluster.test_replicated_topics import partitions
+from tests.unit.tls.test_context import ca_pem, chain_of, issued, key_of
+from wire.declare import Request
+from wire.error_codes import ErrorCode
+from wire.frame import LENGTH_BYTES, decode_response, encode_request
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_partition import AlterPartitionRequest
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import BrokerRegistrationRequest
+from wire.messages.controller_registration import ControllerRegistrationRequest
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.messages.envelope import EnvelopeRequest
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.fetch_snapshot import FetchSnapshotRequest
+
+NODE, ALICE = "node", "alice"
+CREATION = encode_request(CreateTopicsRequest([CreatableTopic("forwarded", 1, 1)]), 7, 1, "c")[LENGTH_BYTES:]
+
+
+def password_of(user: str) -> str:
+    return f"{user}-canary"
+
+
+def login(user: str, password: str) -> str:
+    """Return the line of a node, with all users of its own listener."""
+    users = " ".join(f'user_{each}="{password_of(each)}"' for each in (NODE, ALICE))
+    return f'{PLAIN_MODULE} required username="{user}" password="{password}" {users};'
+
+
+def configs(user: str = NODE, password: str = "") -> dict[str, str]:
+    """Return the configs of a node that logs in as this user."""
+    line = login(user, password or password_of(user))
+    return {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SASL_SSL,CONTROLLER:SASL_SSL",
+        "inter.broker.listener.name": "INTERNAL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": key_of(issued(host=HOST)),
+        "ssl.keystore.certificate.chain": chain_of(issued(host=HOST)),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": ca_pem(),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.internal.plain.sasl.jaas.config": line,
+        "listener.name.controller.plain.sasl.jaas.config": line,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:{NODE};User:ANONYMOUS",
+        "default.replication.factor": "2",
+        "min.insync.replicas": "2",
+        "initial.broker.registration.timeout.ms": "500",
+    }
+
+
+async def ask(address: Address, user: str, *requests: Request[Any]) -> list[Any]:
+    """Return the responses of a controller to requests of a user."""
+    context = ssl.create_default_context(cadata=ca_pem())
+    mechanism = client_mechanism("PLAIN", user, Secret(password_of(user)))
+    net, found = SystemNet(), []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(net.run)
+        security = ClientSecurity(lambda: context, mechanism, random_bits)
+        async with connected(net, *address, "test", security) as connection:
+            for request in requests:
+                found.append(await connection.ask(request))
+        nursery.cancel_scope.cancel()
+    return found
+
+
+def enveloped(user: str) -> EnvelopeRequest:
+    return EnvelopeRequest(CREATION, encode_principal(f"User:{user}"), encode_host("10.0.0.1"))
+
+
+OF_BROKERS: tuple[Request[Any], ...] = (
+    BrokerRegistrationRequest(broker_id=2),
+    BrokerHeartbeatRequest(broker_id=2),
+    FetchRequest(topics=[FetchTopic(topic_id=UNASSIGNED, partitions=[FetchPartition(0)])]),
+    FetchSnapshotRequest(),
+    AlterPartitionRequest(broker_id=2),
+    AllocateProducerIdsRequest(broker_id=2),
+    AssignReplicasToDirsRequest(broker_id=2),
+    ControllerRegistrationRequest(controller_id=1),
+    DescribeClusterRequest(endpoint_type=2),
+    enveloped(NODE),
+)
+
+
+async def check_rights_of_forwarded_requests(address: Address) -> None:
+    """Check that a broker may forward requests, and that its client needs the right, whatever the broker may do."""
+    (denied, done) = await ask(address, NODE, enveloped(ALICE), enveloped(NODE))
+    codes = [
+        decode_response(CreateTopicsResponse, 7, envelope.response_data)[1].topics[0].error_code
+        for envelope in (denied, done)
+    ]
+    assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE]
+
+
+async def test_nodes_know_each_other_and_a_user_at_the_controller_is_no_broker(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, **configs()) as running:
+        await running.clients[1].create("t", 2)
+        for partition, placed in (await partitions(running.clients[2])).items():
+            answer = await running.clients[placed.leader_id].produce("t", batch(b"both have it"), partition=partition)
+            assert answer.error_code == ErrorCode.NONE
+        controller = running.nodes[1].controller_address
+        codes = [response.error_code for response in await ask(controller, ALICE, *OF_BROKERS)]
+        assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(OF_BROKERS)
+        await check_rights_of_forwarded_requests(controller)
+
+
+async def test_a_node_with_a_wrong_password_says_what_to_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with cluster(tmp_path, 1, **configs()) as running:
+        stranger = Node(2, tmp_path / "stranger", running.nodes[1].controller_address, **configs(NODE, "wrong"))
+        stranger.directory.mkdir()
+        assert "Invalid username or password" in str(await failure_of(stranger))
+    config = "listener.name.controller.plain.sasl.jaas.config"
+    (line,) = (each for each in caplog.messages if each.startswith("CONTROLLER: this node cannot connect"))
+    assert line.endswith(
+        "Authentication failed: Invalid username or password: correct username and password in"
+        f" {config}, or add the user {NODE} to the users of the other node"
+    )
+    assert "canary" not in caplog.text
+
+
+async def test_a_node_whose_user_is_no_broker_says_which_right_it_lacks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(tmp_path, 1, **configs()) as running:
+        stranger = Node(2, tmp_path / "stranger", running.nodes[1].controller_address, **configs(ALICE))
+        stranger.directory.mkdir()
+        assert "allow it ALTER on the cluster, or name the id by --cluster-id" in str(await failure_of(stranger))
+        assert running.nodes[1].serving is not None
+        named = RequiredClusterId(running.nodes[1].serving.cluster_id, "--cluster-id")
+        error = str(await failure_of(stranger, cluster_id=named))
+    assert error.endswith("the broker's log has the reason")
+    address = running.nodes[1].controller_address
+    assert f"no metadata comes from the controller at {address}: {LACKS_CLUSTER_ACTION}" in caplog.messages
