@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter_ns
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -27,6 +28,9 @@ from pykbroker.world.system_handshakes import Handshakes
 from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump, end
 from pykbroker.world.system_silence import SilenceWatch, keep_alive
+
+if TYPE_CHECKING:
+    from pykbroker.world.system_tls_pump import ReadBuffers
 
 BACKLOG_MIN = 1024
 """The minimum backlog, above Kafka's default of 50. Kafka accepts in a separate thread.
@@ -128,6 +132,7 @@ class SystemNet:
         self._pause_begun = trio.Event()
         self._watch = LoopWatch(perf_counter_ns)
         self._handshakes = Handshakes(perf_counter_ns)
+        self._tls_buffers: ReadBuffers | None = None
         self._silence = SilenceWatch(lambda pump: pump.is_open)
 
     def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
@@ -146,9 +151,12 @@ class SystemNet:
     def pump(self, sock: socket.socket, tls: Tls | None = None) -> SocketPump:
         if tls is None:
             return SocketPump(sock, self._poll, self._pumps, self._watch_silence)
-        from pykbroker.world.system_tls_pump import TlsPump  # its buffers are for a process that uses TLS
+        from pykbroker.world.system_tls_pump import ReadBuffers, TlsPump  # for a process that uses TLS
 
-        return TlsPump(sock, self._poll, self._pumps, self._watch_silence, self._handshakes, tls)
+        if self._tls_buffers is None:
+            self._tls_buffers = ReadBuffers()
+        handshakes, buffers = self._handshakes, self._tls_buffers
+        return TlsPump(sock, self._poll, self._pumps, self._watch_silence, handshakes, buffers, tls)
 
     def _watch_silence(self, pump: SocketPump) -> None:
         with suppress(OSError):  # macOS sets no option of a socket whose peer has reset the connection

@@ -31,16 +31,26 @@ PIECE_BYTES = 32_768
 """The number of bytes that enter or leave a BIO at once. A BIO keeps 4/3 of its largest content until it is freed."""
 SEALED_BYTES = 262_144
 """The number of bytes that are sealed before the socket is offered them."""
-RECEIVED = memoryview(bytearray(262_144))
-"""The received bytes of the one connection that reads now."""
-RECEIVED_SMALL = RECEIVED[:RECV_BYTES]
-OPENED = memoryview(bytearray(RECV_BYTES))
-"""The opened bytes of the one connection that reads now."""
+RECEIVED_BYTES = 262_144
+"""The number of bytes that are received at once for a connection with room for as many."""
 NO_BYTES = memoryview(b"")
 
 
 def do_nothing(_error: OSError | None) -> None:
     """Do nothing."""
+
+
+class ReadBuffers:
+    """The received and the opened bytes of the one connection of a network that reads now.
+
+    Each network has its own, since the networks of several threads read at the same time: `recv_into` and OpenSSL let
+    other threads run.
+    """
+
+    def __init__(self) -> None:
+        self.received = memoryview(bytearray(RECEIVED_BYTES))
+        self.received_small = self.received[:RECV_BYTES]
+        self.opened = memoryview(bytearray(RECV_BYTES))
 
 
 class TlsPump(SocketPump):
@@ -51,6 +61,7 @@ class TlsPump(SocketPump):
 
     __slots__ = (
         "_all_pumps",
+        "_buffers",
         "_handshakes",
         "_incoming",
         "_is_over",
@@ -71,9 +82,11 @@ class TlsPump(SocketPump):
         pumps: dict[int, SocketPump],
         watch_silence: Callable[[SocketPump], None],
         handshakes: Handshakes,
+        buffers: ReadBuffers,
         tls: Tls,
     ) -> None:
         super().__init__(sock, poll, handshakes.pumps, watch_silence)
+        self._buffers = buffers
         self._all_pumps, self._handshakes, self._tls = pumps, handshakes, tls
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = tls.begin(self._incoming, self._outgoing)
@@ -161,11 +174,12 @@ class TlsPump(SocketPump):
         """Handle what the peer has sent of the handshake, and answer."""
         try:
             with suppress(BlockingIOError):  # nothing is there before the first message of a client
-                size = self.socket.recv_into(RECEIVED[:PIECE_BYTES])
+                received = self._buffers.received
+                size = self.socket.recv_into(received[:PIECE_BYTES])
                 if not size:
                     self.lose(ConnectionResetError(errno.ECONNRESET, "the peer ended the connection in the handshake"))
                     return
-                self._incoming.write(RECEIVED[:size])
+                self._incoming.write(received[:size])
             with suppress(ssl.SSLWantReadError):
                 self._ssl.do_handshake()
                 self._secured()
@@ -192,7 +206,8 @@ class TlsPump(SocketPump):
 
     def _read(self, connection: ConnectionMachine) -> None:
         # What the connection has no room for may have to wait in memory that no budget counts.
-        received = RECEIVED_SMALL if connection.room is None else RECEIVED[: len(connection.room) + RECV_BYTES]
+        buffers, room = self._buffers, 0 if connection.room is None else len(connection.room)
+        received = buffers.received[: room + RECV_BYTES] if room else buffers.received_small
         size = self.socket.recv_into(received)
         if size:
             self._unopened = received[:size]
@@ -206,9 +221,10 @@ class TlsPump(SocketPump):
         """Pass opened bytes to the connection while it wants input. All others wait."""
         while connection.wants_input and not (connection.wants_turn or connection.ended):
             if connection.room is None:
-                size = self._fill(OPENED)
+                opened = self._buffers.opened
+                size = self._fill(opened)
                 if size:
-                    connection.received(bytes(OPENED[:size]))
+                    connection.received(bytes(opened[:size]))
                     continue
             else:  # a local variable for `room` would keep the buffer alive when the connection replaces it
                 size = self._fill(connection.room)

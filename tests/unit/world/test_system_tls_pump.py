@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -13,6 +15,7 @@ from cryptography.hazmat.bindings.openssl.binding import Binding
 
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_net import SystemNet
 from pykbroker.world.system_off_loop import SystemOffLoop
 from pykbroker.world.system_pump import RECV_BYTES
 from pykbroker.world.system_tls_pump import PIECE_BYTES, SEALED_BYTES
@@ -34,6 +37,37 @@ def test_bytes_arrive_whole_at_every_split(version: ssl.TLSVersion, sizes: int) 
         both.taker.out += [b"answer", bytes(1000)]
         both.pump.flush()
         assert both.read(1006) == b"answer" + bytes(1000)
+
+
+class Interrupted:
+    """A socket that lets another thread run when it has received bytes, as `recv_into` does without the GIL."""
+
+    def __init__(self, sock: socket.socket, other_thread: Callable[[], None]) -> None:
+        self._socket, self._other_thread = sock, other_thread
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def recv_into(self, room: memoryview) -> int:
+        size = self._socket.recv_into(room)
+        self._other_thread()
+        return size
+
+
+def test_networks_of_several_threads_do_not_share_the_bytes_that_they_read() -> None:
+    with ends() as one, ends() as other:
+        sealed = other.sealed(bytes(1000))
+        one.pump.socket = Interrupted(one.near, lambda: other.send(sealed[:500]))  # type: ignore[assignment]
+        one.send(one.sealed(b"one"))
+        assert one.taker.got == b"one"
+        other.send(sealed[500:])
+        assert other.taker.got == bytes(1000)
+    pair = socket.socketpair()
+    networks = [SystemNet(), SystemNet()]
+    first, second = (each.pump(sock, TestTls(server_context())) for each, sock in zip(networks, pair, strict=True))
+    assert first._buffers is not second._buffers  # type: ignore[attr-defined]
+    for sock in pair:
+        sock.close()
 
 
 def test_each_split_of_two_records_in_two_pieces_delivers_both() -> None:
