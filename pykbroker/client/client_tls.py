@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from pykbroker.client.errors import AuthenticationError, CertificateRefused
+from pykbroker.client.errors import AuthenticationError, CertificateRefused, HandshakeEnded
 from pykbroker.client.store_settings import StoreSettings
 from pykbroker.core.address import Address
 from pykbroker.tls.outgoing import OutgoingTls
@@ -14,6 +14,7 @@ HOST_MISMATCH = (62, 64)
 """OpenSSL's errors of a certificate that is for another host, or for another address."""
 NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 """OpenSSL's reasons for bytes that are not TLS."""
+NOT_TLS = "the broker does not answer by TLS: connect to its listener with TLS, or without TLS to this one"
 
 
 class ClientTls(OutgoingTls):
@@ -26,6 +27,10 @@ class ClientTls(OutgoingTls):
     def failed(self, connection: Any, error: ssl.SSLError) -> None:
         """End the connection. With TLS 1.3 a broker may refuse the client's certificate only afterwards."""
         connection.fail(self.refusal(error))
+
+    def ended(self) -> HandshakeEnded:
+        """Return what a connection that ends in the handshake may mean, and what to do."""
+        return HandshakeEnded(f"{self._address}: the peer ended the connection in the handshake of TLS: {NOT_TLS}")
 
     def refusal(self, error: ssl.SSLError) -> AuthenticationError:
         """Return why broker and client do not accept each other, and what to do."""
@@ -55,7 +60,7 @@ def problem(error: ssl.SSLError, host: str, stores: StoreSettings) -> str:
             f" by {stores.truststore}"
         )
     if reason in NO_TLS:
-        return "the broker does not answer by TLS: connect to its listener with TLS, or without TLS to this one"
+        return NOT_TLS
     if refuses_certificate(error):
         return (
             f"the broker refuses the certificate of this client, or misses it ({reason}): set {stores.keystore} to one"

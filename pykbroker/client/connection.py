@@ -205,7 +205,7 @@ async def open_connection(
 ) -> BrokerConnection:
     """Connect to a broker, without negotiation. Raise OSError if no connection can be opened.
 
-    Raise AuthenticationError if TLS fails.
+    Raise AuthenticationError if TLS fails, and HandshakeEnded if the broker ends the connection before.
     """
 
     def outgoing(peer: Peer, pump: Pump) -> OutgoingConnection:
@@ -218,6 +218,10 @@ async def open_connection(
         if tls is None:
             raise
         raise tls.refusal(error) from error
+    except ConnectionResetError as error:  # an attempt to connect that fails raises another error
+        if tls is None:
+            raise
+        raise tls.ended() from error
 
 
 async def connect(

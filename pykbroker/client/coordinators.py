@@ -9,7 +9,7 @@ import trio
 
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.cluster import ClusterBroker
-from pykbroker.client.errors import Disconnected
+from pykbroker.client.errors import AuthenticationError, Disconnected
 from pykbroker.client.nodes import Nodes, coordinator_connection_id
 from pykbroker.core.errors import ApiError
 from wire.api import ApiKey
@@ -59,7 +59,8 @@ class Coordinators:
         """Return the node ids of several coordinators by key. Unknown coordinators are looked up in one request.
 
         Repeat the look-up with a backoff while no broker answers or a coordinator is not available. The caller sets the
-        deadline. Raise ApiError if the look-up is refused, for example with GROUP_AUTHORIZATION_FAILED.
+        deadline. Raise ApiError if the look-up is refused, for example with GROUP_AUTHORIZATION_FAILED, and
+        AuthenticationError.
         """
         backoff = Backoff(self._uniform, self._backoff_ms, self._backoff_ms_max)
         # A caller that waits here often finds that the look-up before its own has learnt what it needs.
@@ -73,6 +74,7 @@ class Coordinators:
         """Look up coordinators once. Return the number of those found, which is 0 if no broker answers."""
         node_id = self._nodes.least_loaded()
         if node_id is None:
+            self._nodes.check_refusal()
             return 0
         try:
             version = (await self._nodes.connection(node_id)).newest_version(ApiKey.FIND_COORDINATOR)
@@ -80,6 +82,8 @@ class Coordinators:
             for request in requests(kind, keys, version):
                 response = await self._nodes.ask(node_id, request, version)
                 found += coordinators_of(response, request)
+        except AuthenticationError:
+            raise
         except (OSError, Disconnected):
             return 0
         return sum(self._learn(kind, each) for each in found)

@@ -21,6 +21,10 @@ class Silent(Disconnected):
     """An error of a request without a response in time: its peer hangs, is cut off, or is no broker."""
 
 
+class HandshakeEnded(Disconnected):
+    """An error of a connection that the peer has ended in the handshake of TLS, as a listener without TLS does."""
+
+
 class AuthenticationError(Disconnected):
     """An error of TLS or of a log-in: broker or client do not accept the other.
 

@@ -49,6 +49,8 @@ class Nodes:
         self.features: dict[str, int] = {}
         """The newest finalized features of the cluster with their levels, such as `transaction.version`."""
         self._features_epoch = NO_FEATURES_EPOCH
+        self._has_connected = False
+        self._refusal: AuthenticationError | None = None
         self._on_ready: list[Callable[[int], None]] = []
         self._on_lost: list[Callable[[int], None]] = []
         self._on_refused: list[Callable[[AuthenticationError], None]] = []
@@ -81,6 +83,14 @@ class Nodes:
     def call_when_refused(self, callback: Callable[[AuthenticationError], None]) -> None:
         """Call `callback` whenever a connection attempt fails because broker or client refuse the other."""
         self._on_refused.append(callback)
+
+    def check_refusal(self) -> None:
+        """Raise AuthenticationError if the last connection attempt has failed because of it.
+
+        A caller that finds no node would otherwise wait without a reason.
+        """
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
 
     # ---- choice of a node
 
@@ -247,10 +257,12 @@ class Nodes:
         link.on_opened = partial(self._opened, node)
         link.on_lost = partial(self._call, self._on_lost, node.node_id)
         link.on_refused = self._refused
+        link.is_trusted = lambda: self._has_connected
         return node
 
     def _opened(self, node: ClusterNode) -> None:
         connection = node.connection()
+        self._has_connected, self._refusal = True, None
         connection.name = f"node {node.node_id} ({node.link.address})"
         connection.call_when_sent(partial(self._call, self._on_ready, node.node_id))
         if connection.features_epoch > self._features_epoch:
@@ -260,6 +272,7 @@ class Nodes:
         self._call(self._on_ready, node.node_id)
 
     def _refused(self, error: AuthenticationError) -> None:
+        self._refusal = error
         for callback in self._on_refused:
             callback(error)
 

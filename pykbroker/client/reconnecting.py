@@ -9,12 +9,17 @@ import trio
 
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.connection import RESPONSE_BYTES_MAX, BrokerConnection, open_connection
-from pykbroker.client.errors import AuthenticationError, Disconnected, Silent
+from pykbroker.client.errors import AuthenticationError, Disconnected, HandshakeEnded, Silent
 from pykbroker.client.pending_response import R, do_nothing
 from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.world.net import Net
 from wire.declare import Request
+
+
+def always() -> bool:
+    """Return True."""
+    return True
 
 
 class ReconnectingConnection:
@@ -58,6 +63,8 @@ class ReconnectingConnection:
         """A function that is called once a connection has negotiated API versions."""
         self.on_refused = security.on_refused
         """A function that is called when an attempt fails because broker or client refuse the other."""
+        self.is_trusted: Callable[[], bool] = always
+        """Whether the settings have worked. If not, a broker that ends a handshake of TLS counts as one without TLS."""
         self.on_lost: Callable[[], None] = do_nothing
         """A function that is called when a connection ends or an attempt fails."""
 
@@ -119,11 +126,16 @@ class ReconnectingConnection:
             except BaseException:
                 connection.close()
                 raise
-        except BaseException as error:  # a cancelled attempt also counts as a failure
+        except BaseException as failure:  # a cancelled attempt also counts as a failure
+            error = failure
+            if isinstance(failure, HandshakeEnded) and not self.is_trusted():
+                error = AuthenticationError(str(failure))
             if isinstance(error, AuthenticationError):
                 self.on_refused(error)
             self._lost()
-            raise
+            if error is failure:
+                raise
+            raise error from failure
         self._backoff.succeeded()
         return connection
 

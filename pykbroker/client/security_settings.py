@@ -73,6 +73,8 @@ WITHOUT_EFFECT = (
 JAAS = "sasl_jaas_config"
 OF_TLS, OF_SASL = (*PYTHON_TLS, *JAVA_TLS, *WITHOUT_EFFECT), (*SASL, JAAS)
 KNOWN = ("security_protocol", *OF_TLS, *OF_SASL)
+OF_JAVA = ("security_protocol", *JAVA_TLS, *WITHOUT_EFFECT, "sasl_mechanism", JAAS)
+"""All settings of Java's clients that a client here takes."""
 JAVA_CLASSES = (
     "sasl.client.callback.handler.class",
     "sasl.login.callback.handler.class",

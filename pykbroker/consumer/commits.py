@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 import trio
 
 from pykbroker.client.backoff import Backoff
-from pykbroker.client.errors import Disconnected
+from pykbroker.client.errors import AuthenticationError, Disconnected
 from pykbroker.consumer.coordinator_link import CoordinatorLink
 from pykbroker.consumer.settings import ConsumerSettings
 from pykbroker.core.backoff import Uniform
@@ -95,7 +95,7 @@ class OffsetCommits:
         try:
             async with self._turn:
                 result = await self._attempt(offsets)
-        except (ConsumerError, ApiError) as error:
+        except (AuthenticationError, ConsumerError, ApiError) as error:
             result = CommitResult(error)
         if result.error is not None:
             log.warning("group %s: an automatic commit failed: %s", self._link.group_id, result.error)
@@ -109,7 +109,7 @@ class OffsetCommits:
                 await self.commit(offsets)
                 return
             log.warning("group %s: the commit before a rebalance timed out", self._link.group_id)
-        except (ConsumerError, ApiError) as error:
+        except (AuthenticationError, ConsumerError, ApiError) as error:
             log.warning("group %s: the commit before a rebalance failed: %s", self._link.group_id, error)
 
     # ---- requests
@@ -120,6 +120,8 @@ class OffsetCommits:
         request, version_max = commit_request(self._identity(), offsets, self._id_of)
         try:
             response = await self._link.ask(request, version_max)
+        except AuthenticationError as error:
+            return CommitResult(error)
         except (OSError, Disconnected) as error:
             return disconnected(error)
         result = commit_result(request, response)
@@ -134,6 +136,8 @@ class OffsetCommits:
         request, version_max = fetch_offsets_request(self._reader(), partitions, self._id_of)
         try:
             response = await self._link.ask(request, version_max)
+        except AuthenticationError as error:
+            return {}, CommitResult(error)
         except (OSError, Disconnected) as error:
             return {}, disconnected(error)
         found = offsets_fetched(request, response)

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import trio
 
+from pykbroker.client.errors import AuthenticationError
 from pykbroker.client.nursery import leave_nursery
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.listener import answering, call_listener
@@ -303,7 +304,7 @@ class Consumer:
         if self._settings.commits:
             try:
                 await self._commit()
-            except (ConsumerError, ApiError) as error:
+            except (AuthenticationError, ConsumerError, ApiError) as error:
                 log.warning("group %s: the last commit failed: %s", self._settings.group_id, error)
 
     @trio.lowlevel.enable_ki_protection

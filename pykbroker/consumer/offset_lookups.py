@@ -9,10 +9,10 @@ from contextlib import suppress
 import trio
 
 from pykbroker.client.backoff import Backoff
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
-from pykbroker.consumer.topics import ConsumerTopics
+from pykbroker.consumer.topics import ConsumerTopics, with_error
 from pykbroker.core.backoff import Uniform
 from pykbroker.core.consumer.errors import TopicsUnauthorized
 from pykbroker.core.consumer.offsets import (
@@ -65,6 +65,9 @@ class OffsetLookups:
                     found |= each.offsets
                 if len(found) < len(timestamps):
                     await self._refresh(backoff, is_first=not answers and not found)
+                    wanted = {each.topic for each in left}
+                    if denied := with_error(self._topics.cluster, wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+                        raise TopicsUnauthorized(denied)
         return {partition: found[partition] for partition in timestamps}
 
     async def _ask_all(self, requests: Mapping[int, ListOffsetsRequest]) -> list[OffsetsFound]:
@@ -105,6 +108,9 @@ class OffsetLookups:
             try:
                 if node is not None:
                     return (await self._nodes.ask(node, MetadataRequest(wanted, creates))).topics
+                self._nodes.check_refusal()
+            except AuthenticationError:
+                raise
             except (OSError, Disconnected):
                 log.debug("node %s: Metadata has no response, and is repeated", node)
             except UnsupportedVersion as error:

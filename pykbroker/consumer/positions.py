@@ -8,7 +8,7 @@ from typing import Protocol
 
 import trio
 
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.pending_response import R
@@ -109,7 +109,7 @@ class PositionUpdates:
     async def _load(self, load: LoadsCommitted, partitions: Collection[TopicPartition]) -> None:
         try:
             self._set(await load(partitions))
-        except (ConsumerError, ApiError) as error:
+        except (AuthenticationError, ConsumerError, ApiError) as error:
             self._failed(error)
             await trio.sleep(self._settings.retry_backoff_ms / 1000)
         finally:

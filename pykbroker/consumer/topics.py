@@ -163,15 +163,15 @@ class ConsumerTopics:
 
     def _check(self, cluster: Cluster) -> None:
         """Report topics of the subscription that the client may not read, or whose name is not allowed."""
-        errors = {
-            name: topic.error for name in self._subscription.topics if (topic := cluster.topics.get(name)) is not None
-        }
-        denied = [name for name, code in errors.items() if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
-        if denied:
+        if denied := with_error(cluster, self._subscription.topics, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             self._failed(TopicsUnauthorized(denied))
-        for name, code in errors.items():
-            if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-                self._failed(ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic name '{name}' is not allowed"))
+        for name in with_error(cluster, self._subscription.topics, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            self._failed(ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic name '{name}' is not allowed"))
+
+
+def with_error(cluster: Cluster, topics: Iterable[str], code: ErrorCode) -> list[str]:
+    """Return the topics that the metadata has with an error."""
+    return [name for name in topics if (topic := cluster.topics.get(name)) is not None and topic.error == code]
 
 
 def id_in(cluster: Cluster, name: str) -> bytes:

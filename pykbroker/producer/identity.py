@@ -6,7 +6,7 @@ import logging
 
 import trio
 
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.settings import INT32_MAX
 from pykbroker.core.backoff import Uniform, delay_ms
@@ -22,13 +22,15 @@ log = logging.getLogger("pykbroker.producer")
 async def request_identity(nodes: Nodes, settings: ProducerSettings, uniform: Uniform) -> ProducerIdentity:
     """Ask the least loaded broker for a producer id, again and again until one is assigned.
 
-    Raise ApiError if a broker refuses, and no further attempt would change that.
+    Raise ApiError or AuthenticationError if a broker refuses, and no further attempt would change that.
     """
     failures = 0
     while True:
         node = nodes.least_loaded()
         try:
-            if node is not None:
+            if node is None:
+                nodes.check_refusal()
+            else:
                 response = await nodes.ask(node, InitProducerIdRequest(None, INT32_MAX))
                 code = error_code(response.error_code)
                 if not code:
@@ -37,6 +39,8 @@ async def request_identity(nodes: Nodes, settings: ProducerSettings, uniform: Un
                     raise ApiError(code, f"no producer id was assigned ({code.name})")
         except UnsupportedVersion as error:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
+        except AuthenticationError:
+            raise
         except (OSError, Disconnected) as error:
             log.debug("InitProducerId failed, and is repeated: %s", error)
         delay = delay_ms(failures, settings.retry_backoff_ms, settings.retry_backoff_max_ms, uniform)

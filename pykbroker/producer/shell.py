@@ -14,7 +14,7 @@ import trio
 from pykbroker.client.cluster import ClusterBroker, LeaderHint
 from pykbroker.client.coordinators import Coordinators
 from pykbroker.client.defect import ClientInterrupted, Defect
-from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, Silent, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.pending_response import PendingResponse
@@ -231,7 +231,7 @@ class ProducerShell:
             await self._identity_wanted.wait()
             try:
                 identity = await request_identity(self.nodes, self.settings, self.world.rng.uniform)
-            except ApiError as error:
+            except (ApiError, AuthenticationError) as error:
                 log.error("all waiting records fail: %s", error)
                 with self.lock:
                     self.sender.abort(error, unsent_only=False)

@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from pykbroker.client.coordinators import Coordinators
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.timer import wait_s
 from pykbroker.core.errors import ApiError
@@ -145,6 +145,9 @@ class Transactor:
         except UnsupportedVersion as error:
             with self._lock:
                 requests.refused(call, ApiError(ErrorCode.UNSUPPORTED_VERSION, str(error)))
+        except AuthenticationError as error:
+            with self._lock:
+                requests.refused(call, ApiError(error.code or ErrorCode.SASL_AUTHENTICATION_FAILED, str(error)))
         except ApiError as error:
             with self._lock:
                 requests.refused(call, error)

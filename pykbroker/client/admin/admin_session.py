@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.client.admin.admin import Admin, Connect
 from pykbroker.client.connection import BrokerConnection, connect
-from pykbroker.client.errors import Disconnected, Silent
+from pykbroker.client.errors import AuthenticationError, Disconnected, Silent
 from pykbroker.client.security import PLAINTEXT, ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.world.net import Net
@@ -53,7 +53,10 @@ async def with_admin(
 
 
 async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> BrokerConnection:
-    """Return a connection to the first of these brokers that answers."""
+    """Return a connection to the first of these brokers that answers.
+
+    Raise AuthenticationError if none answers and one refuses the client, or is refused.
+    """
     failures: list[Exception] = []
     for address in bootstrap:
         try:
@@ -64,7 +67,11 @@ async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> Broker
             failures.append(error)
     if len(failures) == 1:
         raise failures[0]
-    raise OSError("; ".join(map(str, failures)))
+    text = "; ".join(map(str, failures))
+    for failure in failures:
+        if isinstance(failure, AuthenticationError):
+            raise AuthenticationError(text, failure.code)
+    raise OSError(text)
 
 
 async def connect_in_time(
