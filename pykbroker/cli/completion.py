@@ -1,4 +1,4 @@
-"""The completion of arguments in a shell: names of the topics and groups of the cluster."""
+"""The completion of arguments in a shell: names of the topics, groups and users of the cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.ask import BOOTSTRAP_VARIABLE, CLIENT_ID
+from pykbroker.cli.client_config import security_of_command
 from pykbroker.cli.own_address import default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers
 
@@ -39,6 +40,17 @@ def group_names(context: click.Context, _parameter: click.Parameter, incomplete:
     return words(context, found, incomplete)
 
 
+def user_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the users who log in by SCRAM and whose names begin with a text."""
+
+    async def found(admin: Admin) -> Iterable[str]:
+        from pykbroker.client.admin.users import describe_users
+
+        return await describe_users(admin)
+
+    return words(context, found, incomplete)
+
+
 def words(context: click.Context, find: Callable[[Admin], Awaitable[Iterable[str]]], incomplete: str) -> list[str]:
     """Return the words that an admin client finds and that begin with a text. After a failure, return no words."""
     import trio
@@ -49,7 +61,7 @@ def words(context: click.Context, find: Callable[[Admin], Awaitable[Iterable[str
         given = context.params.get("bootstrap")
         bootstrap = given or bootstrap_servers(os.environ.get(BOOTSTRAP_VARIABLE) or default_bootstrap())
         with trio.move_on_after(ANSWER_S_MAX):
-            return await with_admin(bootstrap, CLIENT_ID, find)
+            return await with_admin(bootstrap, CLIENT_ID, find, security_of_command(context))
         return ()
 
     try:

@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.acls.words import host_option, one_resource, operations, principal, resource, resource_options
+from pykbroker.cli.acls.words import (
+    host_option,
+    one_resource,
+    operation_names,
+    operations,
+    principal,
+    resource,
+    resource_options,
+)
 from pykbroker.cli.ask import asking
+from pykbroker.cli.completion import user_names
 from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.ip_address import java_text
 
@@ -17,8 +26,10 @@ if TYPE_CHECKING:
 
 COLUMNS = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
 
-principal_argument = click.argument("principal", type=principal, metavar="USER")
-operations_argument = click.argument("operations", type=operations, metavar="OPERATION,...")
+principal_argument = click.argument("principal", type=principal, metavar="USER", shell_complete=user_names)
+operations_argument = click.argument(
+    "operations", type=operations, metavar="OPERATION,...", shell_complete=operation_names
+)
 
 
 @click.group()
@@ -53,7 +64,9 @@ async def deny(admin: Admin, **options: Any) -> None:
 
 
 @acls.command("list")
-@click.option("--user", "named", type=principal, metavar="USER", help="Only the ACLs of this user.")
+@click.option(
+    "--user", "named", type=principal, metavar="USER", shell_complete=user_names, help="Only the ACLs of this user."
+)
 @resource_options
 @json_option
 @asking
@@ -73,7 +86,9 @@ async def list_acls(admin: Admin, named: str | None, as_json: bool, **options: A
 
 @acls.command()
 @principal_argument
-@click.argument("operations", type=operations, metavar="[OPERATION,...]", required=False)
+@click.argument(
+    "operations", type=operations, metavar="[OPERATION,...]", required=False, shell_complete=operation_names
+)
 @resource_options
 @asking
 async def remove(admin: Admin, principal: str, operations: tuple[Operation, ...] | None, **options: Any) -> None:

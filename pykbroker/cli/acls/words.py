@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import click
 
+from pykbroker.cli.completion import group_names, topic_names
 from pykbroker.cli.parameters import together
 from pykbroker.core.ip_address import java_text
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -49,9 +50,15 @@ def operations(text: str) -> tuple[Operation, ...]:
     return tuple(dict.fromkeys(Operation[name] for name in names))
 
 
+def operation_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the lists of operations that begin with a text, which may have complete operations in front."""
+    listed, comma, beginning = incomplete.rpartition(",")
+    return [f"{listed}{comma}{name}" for name in Operation.__members__ if name.startswith(beginning.upper())]
+
+
 resource_options = together(
-    click.option("--topic", metavar="NAME", help="A topic; '*' stands for all."),
-    click.option("--group", metavar="NAME", help="A group; '*' stands for all."),
+    click.option("--topic", metavar="NAME", shell_complete=topic_names, help="A topic; '*' stands for all."),
+    click.option("--group", metavar="NAME", shell_complete=group_names, help="A group; '*' stands for all."),
     click.option("--transactional-id", metavar="NAME", help="A transactional id; '*' stands for all."),
     click.option("--cluster", is_flag=True, help="The cluster itself."),
     click.option("--prefix", is_flag=True, help="NAME is the beginning of names."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.ask import asking, refuse
+from pykbroker.cli.completion import user_names
 from pykbroker.cli.tables import Table, json_option
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ async def list_users(admin: Admin, as_json: bool) -> None:
 
 
 @users.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=user_names)
 @asking
 async def remove(admin: Admin, names: tuple[str, ...]) -> None:
     """Remove users, who cannot log in any more. Their open connections stay."""

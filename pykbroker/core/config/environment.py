@@ -17,8 +17,8 @@ from pykbroker.core.new_topic import NewTopic
 
 OWN_PREFIX = "PYKBROKER_"
 OPTIONS = {
-    *("ADVERTISE", "BOOTSTRAP", "CLUSTER_ID", "CONFIG", "CONSOLE", "CONTAINER", "DATA_DIR", "LISTEN"),
-    *("LOG_FORMAT", "LOG_LEVEL", "MEMORY", "TLS", "USER", "AUTHORIZE"),
+    *("ADVERTISE", "BOOTSTRAP", "CLIENT_CONFIG", "CLUSTER_ID", "CONFIG", "CONSOLE", "CONTAINER", "DATA_DIR"),
+    *("LISTEN", "LOG_FORMAT", "LOG_LEVEL", "MEMORY", "TLS", "USER", "AUTHORIZE"),
 }
 """Variables that stand for options of commands, without their prefix."""
 OF_TESTS = "TEST_"

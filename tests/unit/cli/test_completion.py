@@ -10,9 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pykbroker.cli.main import pykbroker
+from pykbroker.cli.new_users import new_salt
 from pykbroker.client.admin.admin import Admin
+from pykbroker.client.admin.users import add_user
+from pykbroker.core.security.secret import Secret
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.testing.running import running_broker
 from tests.unit.cli.group_requests import commit
 from tests.unit.cli.requests import prepare
 
@@ -22,6 +28,16 @@ SECONDS_MAX = 30
 LINES = dict(re.findall(r"^\| (bash|zsh|fish)[ \d.]* \| `[^`]+`[^|]* \| `(.+)` \|$", PAGE.read_text(), re.MULTILINE))
 WORDS = {
     "pykbroker gro": {"groups"},
+    "pykbroker us": {"users"},
+    "pykbroker acl": {"acls"},
+    "pykbroker acls ": {"allow", "check", "deny", "list", "remove"},
+    "pykbroker acls allow alice read,wr": {"read,WRITE"},
+    "pykbroker topics list --cl": {"--client-config"},
+    "pykbroker pipeline verify --cl": {"--client-config"},
+    "pykbroker start --t": {"--tls", "--topic"},
+    "pykbroker start --tls a": {"auto"},
+    "pykbroker start --us": {"--user"},
+    "pykbroker start --au": {"--authorize"},
     "pykbroker bro": {"brokers"},
     "pykbroker topics reassign --a": {"--all-topics", "--away-from"},
     "pykbroker groups ": {"delete", "describe", "list", "reset"},
@@ -29,6 +45,8 @@ WORDS = {
     "pykbroker groups list --type con": {"consumer"},
 }
 """The beginning of a command line -> the words that may follow."""
+IN_SHELLS = ["pykbroker topics reassign --a", "pykbroker acls ", "pykbroker start --tls a"]
+"""The lines that a shell completes by its own script."""
 NOWHERE = "127.0.0.1:1"
 NAMES = {
     "pykbroker topics describe ": {"orders", "payments"},
@@ -48,6 +66,10 @@ NAMES = {
     "pykbroker groups delete aud": {"audit"},
     "pykbroker groups reset bill": {"billing"},
     "pykbroker groups reset billing --topic ord": {"orders"},
+    "pykbroker users remove ali": {"alice"},
+    "pykbroker acls allow ali": {"alice"},
+    "pykbroker acls list --topic ord": {"orders"},
+    "pykbroker acls check alice READ --group a": {"audit"},
 }
 """The beginning of a command line -> the names of the cluster that may follow."""
 
@@ -75,22 +97,27 @@ def installed(shell: str) -> str:
     return path
 
 
-def completed(shell: str, line: str, **variables: str) -> set[str]:
-    """Return the words with which `pykbroker` answers the completion script of a shell."""
+def answer(shell: str, line: str, **variables: str) -> str:
+    """Return what `pykbroker` answers to the completion script of a shell."""
     environment = {"_PYKBROKER_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, **variables}
     if shell == "fish":
         environment["COMP_CWORD"] = line.rpartition(" ")[2]
     else:
         environment["COMP_CWORD"] = str(len(line.split(" ")) - 1)
-    answer = run(str(PYKBROKER), **environment)
+    return CliRunner().invoke(pykbroker, env=environment, prog_name="pykbroker").output
+
+
+def completed(shell: str, line: str, **variables: str) -> set[str]:
+    """Return the words with which `pykbroker` answers the completion script of a shell."""
+    found = answer(shell, line, **variables)
     match shell:
         case "zsh":  # three lines for each word: type, value, help
-            found = answer.splitlines()[1::3]
+            words = found.splitlines()[1::3]
         case "fish":
-            found = re.findall(r"^plain,([^\t\n]+)", answer, re.MULTILINE)
+            words = re.findall(r"^plain,([^\t\n]+)", found, re.MULTILINE)
         case _:
-            found = re.findall(r"^plain,(.+)$", answer, re.MULTILINE)
-    return set(found)
+            words = re.findall(r"^plain,(.+)$", found, re.MULTILINE)
+    return set(words)
 
 
 @pytest.mark.parametrize("line", WORDS)
@@ -106,6 +133,7 @@ def busy_broker(broker: str) -> str:
     async def prepared(admin: Admin) -> None:
         for topic in ("orders", "payments"):
             await admin.create_topic(topic, 1, -1, {})
+        await add_user(admin, "alice", Secret("secret"), new_salt)
         for group in ("audit", "billing"):
             await commit(admin, group, {TopicPartition("orders", 0): 0})
 
@@ -124,12 +152,32 @@ def test_the_option_bootstrap_names_the_cluster_of_the_completed_names(busy_brok
     assert completed("bash", line, PYKBROKER_BOOTSTRAP=NOWHERE) == {"payments"}
 
 
+def test_the_names_of_a_secured_cluster_are_completed_with_the_file_of_the_client(tmp_path: Path) -> None:
+    file, line = tmp_path / "alice", "pykbroker topics delete "
+    with running_broker(topics=["orders"], users={"alice": "secret"}) as secured:
+        properties = secured.java("alice")
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        at = {"PYKBROKER_BOOTSTRAP": secured.bootstrap}
+        assert completed("bash", f"{line}--client-config {file} ", **at) == {"orders"}
+        assert completed("bash", line, PYKBROKER_CLIENT_CONFIG=str(file), **at) == {"orders"}
+        file.write_text(file.read_text().replace("secret", "wrong"))
+        assert completed("bash", line, PYKBROKER_CLIENT_CONFIG=str(file), **at) == set()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_itself_completes_the_file_of_the_client(shell: str) -> None:
+    """zsh has three lines for each word: type, value, help."""
+    for command in ("users list", "acls list", "pipeline archive"):
+        found = answer(shell, f"pykbroker {command} --client-config al")
+        assert found.split() == (["file", "al", "_"] if shell == "zsh" else ["file,al"])
+
+
 @pytest.mark.parametrize("line", NAMES)
 def test_a_cluster_that_does_not_answer_completes_nothing(line: str) -> None:
     assert completed("bash", line, PYKBROKER_BOOTSTRAP=NOWHERE) == set()
 
 
-@pytest.mark.parametrize("line", WORDS)
+@pytest.mark.parametrize("line", IN_SHELLS)
 def test_bash_completes_a_command_line_with_the_documented_line(line: str) -> None:
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
@@ -147,7 +195,7 @@ def test_zsh_accepts_the_documented_line() -> None:
     assert run(installed("zsh"), "-f", "-c", script).strip() == "_pykbroker_completion"
 
 
-@pytest.mark.parametrize("line", WORDS)
+@pytest.mark.parametrize("line", IN_SHELLS)
 def test_fish_completes_a_command_line_with_the_documented_line(line: str) -> None:
     script = LINES["fish"].replace("\\|", "|") + f"\ncomplete --do-complete '{line}'\n"
     found = {each.split("\t")[0] for each in run(installed("fish"), "--no-config", "-c", script).splitlines()}

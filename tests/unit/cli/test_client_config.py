@@ -1,0 +1,78 @@
+"""Tests of the option --client-config, which all commands that connect have, and of its variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from pykbroker.cli.client_config import VARIABLE
+from pykbroker.cli.main import pykbroker as command
+from pykbroker.testing.running import RunningBroker, running_broker
+
+
+def commands(group: click.Command, context: click.Context) -> Iterator[click.Command]:
+    """Yield the commands of a group, and those of the groups in it."""
+    if not isinstance(group, click.Group):
+        yield group
+        return
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        yield from commands(found, click.Context(found, parent=context))
+
+
+def test_each_command_with_brokers_takes_the_file_and_its_variable() -> None:
+    options = [
+        {option for each in found.params for option in each.opts} | {str(each.envvar) for each in found.params}
+        for found in commands(command, click.Context(command))
+    ]
+    connecting = [found for found in options if "--bootstrap" in found]
+    assert len(connecting) >= 40
+    assert all({"--client-config", VARIABLE} <= found for found in connecting)
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[RunningBroker]:
+    with running_broker(tls=True, users={"alice": "secret"}, topics=["orders"]) as broker:
+        yield broker
+
+
+@pytest.fixture
+def file(secured: RunningBroker, tmp_path: Path) -> Path:
+    """Return the properties of alice."""
+    path = tmp_path / "client.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in secured.java("alice").items()))
+    return path
+
+
+def listed(bootstrap: str, file: Path) -> Result:
+    return CliRunner().invoke(command, ["topics", "list"], env={VARIABLE: str(file), "PYKBROKER_BOOTSTRAP": bootstrap})
+
+
+def test_the_variable_names_the_file(secured: RunningBroker, file: Path) -> None:
+    assert "orders" in listed(secured.bootstrap, file).stdout
+    missing = listed(secured.bootstrap, Path("/missing"))
+    assert (missing.exit_code, f"(env var: '{VARIABLE}'): File '/missing' does not exist" in missing.stderr) == (
+        2,
+        True,
+    )
+
+
+@pytest.mark.timeout(20)
+def test_a_command_that_cannot_connect_names_the_cause(secured: RunningBroker, file: Path) -> None:
+    with running_broker() as plain:
+        refused = listed(plain.bootstrap, file)
+    assert (refused.exit_code, "the broker does not answer by TLS: connect to its" in refused.stderr) == (1, True)
+    right = file.read_text()
+    file.write_text(right.replace("secret", "wrong"))
+    for bootstrap in (secured.bootstrap, f"{secured.bootstrap},127.0.0.1:1"):
+        refused = listed(bootstrap, file)
+        assert (refused.exit_code, "Authentication failed during authentication" in refused.stderr) == (1, True)
+        assert "no broker answers" not in refused.stderr
+    file.write_text("".join(line for line in right.splitlines(keepends=True) if "truststore" not in line))
+    refused = listed(secured.bootstrap, file)
+    assert (refused.exit_code, "the broker's certificate is refused" in refused.stderr) == (1, True)
