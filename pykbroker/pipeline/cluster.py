@@ -13,8 +13,10 @@ import trio
 from pykbroker.client.admin.admin import Admin, check
 from pykbroker.client.admin.admin_session import with_admin
 from pykbroker.client.admin.group_offsets import committed_with_text
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
 from pykbroker.client.group_coordinators import GroupCoordinators
+from pykbroker.client.security import ClientSecurity
+from pykbroker.client.security_settings import InvalidSetting, client_security
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.address import Address, parse_address
@@ -35,6 +37,7 @@ RETRY_S = 0.2
 TOPIC_RESOURCE = 2
 """The type of topics in requests for configs."""
 CLIENT_ID = "pykbroker-pipeline"
+NO_SETTINGS: Mapping[str, str] = {}
 T = TypeVar("T")
 
 
@@ -58,11 +61,25 @@ def never() -> bool:
     return False
 
 
-class PipelineCluster:
-    """A cluster at some bootstrap servers. Each call connects anew. PipelineError is raised if none answers in time."""
+def security_of_jobs(given: Mapping[str, str]) -> ClientSecurity:
+    """Return how a job connects, from settings in Kafka's names. Raise PipelineError if they do not work."""
+    try:
+        return client_security({name.replace(".", "_"): value for name, value in given.items()}, "the job")
+    except InvalidSetting as error:
+        raise PipelineError(str(error)) from None
 
-    def __init__(self, bootstrap: str, *, committed_only: bool = True) -> None:
+
+class PipelineCluster:
+    """A cluster at some bootstrap servers. Each call connects anew. PipelineError is raised if none answers in time.
+
+    `security` has the settings of TLS and SASL, in Kafka's names. PipelineError: they do not work.
+    """
+
+    def __init__(
+        self, bootstrap: str, security: Mapping[str, str] = NO_SETTINGS, *, committed_only: bool = True
+    ) -> None:
         self.bootstrap = bootstrap
+        self._given, self._security = security, security_of_jobs(security)
         self._isolation = "read_committed" if committed_only else "read_uncommitted"
 
     @property
@@ -175,7 +192,9 @@ class PipelineCluster:
                         found.append(await ask(admin))
 
                     try:
-                        await with_admin(self._addresses, CLIENT_ID, keep)
+                        await with_admin(self._addresses, CLIENT_ID, keep, self._security)
+                    except AuthenticationError:
+                        raise
                     except (OSError, Disconnected) as error:
                         failure = str(error)
                         await trio.sleep(RETRY_S)
@@ -194,6 +213,7 @@ class PipelineCluster:
             "isolation_level": self._isolation,
             "allow_auto_create_topics": False,
             "default_api_timeout_ms": PATIENCE_S * 1000,
+            **self._given,
             **settings,
         }
 
@@ -213,6 +233,8 @@ class PipelineCluster:
         except TimeoutError as error:  # that of the consumer
             text = f"{self.bootstrap}: no answer within {PATIENCE_S} s: is a broker running there?"
             raise PipelineError(text) from error
+        except AuthenticationError as error:
+            raise PipelineError(str(error)) from error
         except (ApiError, ConsumerError, UnsupportedVersion) as error:
             raise PipelineError(f"{self.bootstrap}: {error}") from error
 

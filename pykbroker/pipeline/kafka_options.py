@@ -8,8 +8,16 @@ from typing import Literal
 
 import msgspec
 
+from pykbroker.client.security_settings import OF_JAVA
 from pykbroker.consumer.settings import ConsumerSettings
-from pykbroker.pipeline.source.client_options import NOT_FOR_READING, NOT_FOR_WRITING, OF_GROUPS, PREFIX, WITHOUT_EFFECT
+from pykbroker.pipeline.source.client_options import (
+    NOT_FOR_READING,
+    NOT_FOR_WRITING,
+    OF_GROUPS,
+    PREFIX,
+    WITHOUT_EFFECT,
+    is_setting,
+)
 from pykbroker.pipeline.source.read_options import KNOWN
 from pykbroker.producer.settings import ProducerSettings
 
@@ -23,14 +31,15 @@ def _names(kind: type[msgspec.Struct]) -> set[str]:
     return {field.name.replace("_", ".") for field in msgspec.structs.fields(kind)}
 
 
-CONSUMER = _names(ConsumerSettings) | WITHOUT_EFFECT | OF_GROUPS | NOT_FOR_READING.keys()
-PRODUCER = _names(ProducerSettings) | NOT_FOR_WRITING.keys()
+SECURITY = {name.replace("_", ".") for name in OF_JAVA}
+CONSUMER = _names(ConsumerSettings) | SECURITY | WITHOUT_EFFECT | OF_GROUPS | NOT_FOR_READING.keys()
+PRODUCER = _names(ProducerSettings) | SECURITY | NOT_FOR_WRITING.keys()
 
 
 def refusal(name: str, uses: Collection[Use]) -> str:
     """Return why a job cannot take an option, or nothing."""
     lower, reads = name.lower(), not {"stream", "batch"}.isdisjoint(uses)
-    if lower.startswith(PREFIX):
+    if is_setting(lower):
         return _refused_setting(lower.removeprefix(PREFIX), reads=reads, writes="write" in uses)
     if not reads:
         return "the job reads no topics: give a setting of its producer, such as kafka.compression.type=lz4"
@@ -54,16 +63,12 @@ def _guess(name: str, known: Collection[str]) -> str:
 
 def of_reader(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options for the reader of a job that reads and writes."""
-    return {name: value for name, value in options.items() if not _is_setting(name) or _setting(name) in CONSUMER}
+    return {name: value for name, value in options.items() if not is_setting(name) or _setting(name) in CONSUMER}
 
 
 def of_producer(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options for the producer of a job that reads and writes."""
-    return {name: value for name, value in options.items() if _is_setting(name) and _setting(name) in PRODUCER}
-
-
-def _is_setting(name: str) -> bool:
-    return name.lower().startswith(PREFIX)
+    return {name: value for name, value in options.items() if is_setting(name) and _setting(name) in PRODUCER}
 
 
 def _setting(name: str) -> str:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.cluster import PipelineCluster
 from pykbroker.pipeline.schema import RECORD_COLUMNS, TIME_COLUMN
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.source.client_options import PREFIX, needs_security
+from pykbroker.pipeline.source.client_options import security_of
 from pykbroker.pipeline.source.offset_limits import EARLIEST, ENDING, STARTING
 from pykbroker.pipeline.source.read_options import INCLUDE_TIME
 from pykbroker.pipeline.source.topic_pattern import whole
@@ -35,9 +35,9 @@ class TopicsToRead(msgspec.Struct, frozen=True):
     options: dict[str, str] = {}
     committed_only: bool = True
 
-    def __post_init__(self) -> None:
-        """Raise PipelineError for options that no job can follow."""
-        require_plaintext(self.options)
+    def cluster(self) -> PipelineCluster:
+        """Return the cluster of the topics. Raise PipelineError if the settings of TLS and SASL do not work."""
+        return PipelineCluster(self.bootstrap, security_of(self.options), committed_only=self.committed_only)
 
     def connector_options(self) -> dict[str, str]:
         """Return all options of the `kafka` format."""
@@ -54,16 +54,6 @@ class TopicsToRead(msgspec.Struct, frozen=True):
             **selection,
             **self.options,
         }
-
-
-def require_plaintext(options: Mapping[str, str]) -> None:
-    """Raise PipelineError for options that ask for TLS or SASL."""
-    for name, value in options.items():
-        if name.lower().startswith(PREFIX) and needs_security(name.lower().removeprefix(PREFIX), value):
-            raise PipelineError(
-                f"{name} is not supported: jobs connect without TLS and SASL. Name a listener of the brokers with "
-                "PLAINTEXT"
-            )
 
 
 def read_records(session: PipelineSession, source: TopicsToRead, **options: str) -> DataFrame:

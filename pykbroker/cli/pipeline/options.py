@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from pykbroker.cli.ask import BOOTSTRAP_VARIABLE
+from pykbroker.cli.client_config import CLIENT_CONFIG, security_settings
 from pykbroker.cli.own_address import DEFAULT_TEXT, default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.cli.pipeline.run import failed, run_job
@@ -58,15 +59,9 @@ def kafka_setting(*uses: Use) -> Callable[[str], tuple[str, str]]:
     """
 
     def parse(text: str) -> tuple[str, str]:
-        from pykbroker.pipeline.errors import PipelineError
         from pykbroker.pipeline.kafka_options import refusal
-        from pykbroker.pipeline.reading import require_plaintext
 
         key, value = setting(text)
-        try:
-            require_plaintext({key: value})
-        except PipelineError as error:
-            raise click.BadParameter(str(error)) from None
         if advice := refusal(key, uses) or FIXED.get(key.lower()):
             raise click.BadParameter(f"{key} is not allowed here: {advice}")
         return key, value
@@ -191,13 +186,34 @@ def job_command(*uses: Use, has_connector: bool = True) -> Callable[[Callable[..
         @wraps(function)
         def command(**given: Any) -> None:
             shared = {name: given.pop(name) for name in JobOptions._fields if name in given}
+            if uses:
+                shared["kafka"] = with_security(shared["kafka"])
             function(JobOptions(**shared), **given)
 
-        before, after = ([BOOTSTRAP], [kafka]) if uses else ([], [])
+        before, after = ([BOOTSTRAP, CLIENT_CONFIG], [kafka]) if uses else ([], [])
         command.params = [*before, *command.params, *after, *([CONNECTOR] * has_connector), MASTER, SPARK, JSON]
         return command
 
     return decorate
+
+
+def with_security(options: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return the settings of --client-config as options of Spark's kafka format, before options of the user.
+
+    click.ClickException: the settings of TLS and SASL do not work.
+    """
+    from pykbroker.pipeline.cluster import security_of_jobs
+    from pykbroker.pipeline.errors import PipelineError
+    from pykbroker.pipeline.source.client_options import PREFIX, security_of
+
+    try:
+        given = {f"{PREFIX}{name.replace('_', '.')}": value for name, value in security_settings().items()}
+        security_of_jobs(security_of({**given, **dict(options)}))
+    except click.ClickException as error:
+        raise failed(error.message) from None
+    except PipelineError as error:
+        raise failed(str(error)) from None
+    return (*given.items(), *options)
 
 
 def format_packages(format_: str) -> tuple[str, ...]:

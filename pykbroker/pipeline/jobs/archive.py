@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, matching, named, require_topics
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory, require_location
@@ -149,7 +149,7 @@ class ArchiveJob:
     ) -> None:
         self._session, self._settings, self._say, self._job = session, settings, say, job
         source = settings.source
-        self._cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
+        self._cluster = source.cluster()
         self._wanted = matching(source.pattern) if source.pattern else named(source.topics)
         self._target, self._checkpoint = places(session, settings)
         self._manifest: RunManifest | None = None

@@ -17,7 +17,7 @@ from pykbroker.pipeline.audit.findings import AuditFindings, Measured, Partition
 from pykbroker.pipeline.audit.profiles import side_profile, strips
 from pykbroker.pipeline.audit.remarks import losses, remarks
 from pykbroker.pipeline.audit.text import audit_lines, figures
-from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, require_topics
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import ArchivedRecords, half_written, with_archive
 from pykbroker.pipeline.jobs.commits import ArchivedRange
@@ -139,7 +139,7 @@ def compared_with_claims(findings: AuditFindings, archived: ArchivedRecords, set
 
 
 def _topics(source: TopicsToRead) -> tuple[ClusterFacts, LogEnds]:
-    cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
+    cluster = source.cluster()
     facts = cluster.facts(named(source.topics))
     require_topics(facts, source.topics)
     return facts, cluster.ends(facts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.cluster import PipelineCluster, named, require_topics
+from pykbroker.pipeline.cluster import named, require_topics
 from pykbroker.pipeline.decoding.columns import ERROR, FIELDS, KEPT, decode_batches
 from pykbroker.pipeline.decoding.plan import DecodePlan, decoding
 from pykbroker.pipeline.errors import PipelineError
@@ -114,7 +114,7 @@ def _dead_letters(settings: DecodeSettings) -> DeadLetters | None:
         return None
     if topic in source.topics:
         raise PipelineError(f"{topic} cannot have its own dead letters: name another topic with --dead-letters")
-    require_topics(PipelineCluster(source.bootstrap).facts(named([topic])), [topic])
+    require_topics(source.cluster().facts(named([topic])), [topic])
     return DeadLetters(topic, job_producer(settings.producer, source.bootstrap))
 
 

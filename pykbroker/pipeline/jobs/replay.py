@@ -20,10 +20,9 @@ from pykbroker.pipeline.jobs.differences import range_columns, ranges_by_partiti
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
 from pykbroker.pipeline.jobs.shortfalls import Claimed, has_checksums, require_claimed, require_newer
 from pykbroker.pipeline.quantities import counted
-from pykbroker.pipeline.reading import require_plaintext
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.source.client_options import job_producer
+from pykbroker.pipeline.source.client_options import job_producer, security_of
 from pykbroker.pipeline.spark_errors import explained
 from pykbroker.pipeline.storage import LocalStorage, storage_of
 from pykbroker.pipeline.writing.batch_rows import limit_batches
@@ -63,10 +62,6 @@ class ReplaySettings(msgspec.Struct, frozen=True):
     rate: float | None = None
     options: Mapping[str, str] = {}
 
-    def __post_init__(self) -> None:
-        """Raise PipelineError for options that the job cannot follow."""
-        require_plaintext(self.options)
-
 
 def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if a task fails."""
@@ -89,7 +84,7 @@ def _replayed(
     spans = read_spans(archived, settings)
     records = between(archived.records, parse_bound(settings.start), parse_bound(settings.end))
     topics = target_topics(settings, {key.topic for key in spans})
-    cluster = PipelineCluster(settings.bootstrap)
+    cluster = PipelineCluster(settings.bootstrap, security_of(settings.options))
     facts = cluster.facts(named(topics.values()))
     require_topics(facts, topics.values())
     _check_targets(cluster, spans, topics, facts, settings, say)
@@ -97,7 +92,7 @@ def _replayed(
     sources = sorted(spans)
     identity = archive_identity(spark, settings)
     targets = [write_target(job, identity, key, topics[key.topic], facts, settings) for key in sources]
-    now = read_positions(settings.bootstrap, targets)
+    now = read_positions(cluster, targets)
     before = [starts.setdefault(key, position) for key, position in zip(sources, now, strict=True)]
     say(f"replay: job {job}: {_progress(spans, sources, before)}")
     plan = WritePlan(
@@ -112,7 +107,7 @@ def _replayed(
     if spans:
         with explained():
             write_records(placed(rest, len(sources)), plan)
-    after = read_settled_positions(settings.bootstrap, targets)
+    after = read_settled_positions(cluster, targets)
     figures = {
         "job_name": job,
         "records": sum(each.records for each in after) - sum(each.records for each in before),

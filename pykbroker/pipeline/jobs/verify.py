@@ -208,7 +208,7 @@ def _of_topics(claims: ArchiveClaims, topics: Collection[str]) -> ArchiveClaims:
 def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> JobReport:
     source = settings.source
     assert source is not None, "there is a cluster to compare with"
-    cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
+    cluster = source.cluster()
     facts = cluster.facts(named(source.topics))
     require_topics(facts, source.topics)
     topic_ids = read_topic_ids(session.spark, settings.archive, settings.format)

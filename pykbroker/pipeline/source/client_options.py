@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from pykbroker.client.security_settings import split_security
 from pykbroker.client.settings import ClientSettings, InvalidSetting
 from pykbroker.consumer.settings import ConsumerSettings, consumer_settings
 from pykbroker.pipeline.errors import PipelineError
@@ -13,6 +14,7 @@ from pykbroker.pipeline.source.errors import InvalidOption
 from pykbroker.producer.settings import ProducerSettings, producer_settings
 
 PREFIX = "kafka."
+OF_SECURITY = ("security.", "ssl.", "sasl.")
 WITHOUT_EFFECT = frozenset(
     """
     allow.auto.create.topics auto.include.jmx.reporter client.dns.lookup config.providers enable.metrics.push
@@ -79,25 +81,28 @@ def job_producer(options: Mapping[str, str], bootstrap: str) -> dict[str, str]:
         raise PipelineError(str(error)) from None
 
 
-def needs_security(name: str, value: str) -> bool:
-    """Whether a setting of a client, without the prefix, asks for TLS or SASL."""
-    is_plain = name == "security.protocol" and value.upper() == "PLAINTEXT"
-    return name.startswith(("ssl.", "sasl.", "security.protocol")) and not is_plain
+def security_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of TLS and SASL among options `kafka.*`, in Kafka's names."""
+    return secured({name.lower().removeprefix(PREFIX): value for name, value in options.items() if is_setting(name)})
+
+
+def secured(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of TLS and SASL among those of a client, in Kafka's names."""
+    return {each: settings[each] for each in settings if each.startswith(OF_SECURITY) and each not in WITHOUT_EFFECT}
+
+
+def is_setting(name: str) -> bool:
+    """Whether an option is a setting of a consumer or a producer."""
+    return name.lower().startswith(PREFIX)
 
 
 def _given(options: Mapping[str, str], refused: Mapping[str, str], kind: str) -> dict[str, str]:
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
-    for name, value in given.items():
+    for name in given:
         if name in refused:
             raise InvalidOption(f"Kafka option '{name}' is not supported: {refused[name]}")
-        if needs_security(name, value):
-            raise InvalidOption(
-                f"Kafka option '{name}' is not supported: this format connects without TLS and SASL. Name the "
-                "plaintext listener of the broker, or use Spark's format kafka"
-            )
     if "bootstrap.servers" not in given:
         raise InvalidOption(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {kind}")
-    given.pop("security.protocol", None)
     return given
 
 
@@ -107,6 +112,7 @@ def _check(settings: Mapping[str, str], kind: type[ClientSettings]) -> None:
         (consumer_settings if kind is ConsumerSettings else producer_settings)(settings)
     except InvalidSetting as error:
         known: Collection[str] = {field.name for field in msgspec.structs.fields(kind)}
-        unknown = [name for name in settings if name.replace(".", "_") not in known]
+        _, named = split_security({name.replace(".", "_"): name for name in settings})
+        unknown = [name for underscored, name in named.items() if underscored not in known]
         names = f" (kafka.{unknown[0]})" if unknown else ""
         raise InvalidOption(f"kafka.*: {error}{names}") from None

@@ -26,6 +26,7 @@ from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import PipelineCluster
 from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.source.client_options import secured
 from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition, committed_position, position_of
 from pykbroker.producer import RowsFailed
 from pykbroker.producer.delivery import ColumnsDelivery
@@ -65,7 +66,7 @@ class TransactionalWriter:
     """
 
     def __init__(self, settings: Mapping[str, str], target: WriteTarget) -> None:
-        self._target, self._bootstrap = target, settings["bootstrap.servers"]
+        self._target, self._cluster = target, PipelineCluster(settings["bootstrap.servers"], secured(settings))
         given = {**PRODUCER, **settings, "transactional.id": target.transactional_id}
         self._producer = ThreadedProducer(target.transactional_id, producer_settings(given))
         self._deliveries: list[tuple[ColumnsDelivery, Any]] = []
@@ -78,7 +79,7 @@ class TransactionalWriter:
         with self._failures():
             self._call(TransactionManager.init)
         place = self._target.place
-        found = PipelineCluster(self._bootstrap).committed(place.group, [place.key])
+        found = self._cluster.committed(place.group, [place.key])
         self.position = position_of(found.get(place.key), self._target.facts, place)
 
     def write(self, table: Any, offsets: Any) -> None:
@@ -174,22 +175,20 @@ def why_not_written(target: WriteTarget, error: Exception, refused: RefusedRecor
     return f"{target.name}: {target.topic} cannot be written: {error}{advice}"
 
 
-def read_positions(bootstrap: str, targets: Sequence[WriteTarget]) -> list[SourcePosition]:
+def read_positions(cluster: PipelineCluster, targets: Sequence[WriteTarget]) -> list[SourcePosition]:
     """Return the last committed position of each source partition. Transactions that are open do not count.
 
     Raise StateConflict if a position belongs to another job.
     """
-    cluster = PipelineCluster(bootstrap)
     return _positions(targets, {group: cluster.last_committed(group) for group in _keys_of_groups(targets)})
 
 
-def read_settled_positions(bootstrap: str, targets: Sequence[WriteTarget]) -> list[SourcePosition]:
+def read_settled_positions(cluster: PipelineCluster, targets: Sequence[WriteTarget]) -> list[SourcePosition]:
     """Return the committed position of each source partition, once no transaction with a position is open.
 
     A commit of Kafka is answered when it is decided, before the position is there. StateConflict as by
     `read_positions`.
     """
-    cluster = PipelineCluster(bootstrap)
     found = {group: cluster.committed(group, keys) for group, keys in _keys_of_groups(targets).items()}
     return _positions(targets, found)
 

@@ -295,8 +295,9 @@ def test_the_last_positions_are_read_once_no_transaction_with_one_is_open(replay
     offsets = {target.place.key: committed_position(position, target.facts)}
     producer.call(lambda manager: manager.send_offsets(offsets, CommitIdentity(target.place.group)))
     with ThreadPoolExecutor() as threads:
-        settled = threads.submit(read_settled_positions, bootstrap, [target])
-        assert read_positions(bootstrap, [target]) == [SourcePosition()]
+        cluster = PipelineCluster(bootstrap)
+        settled = threads.submit(read_settled_positions, cluster, [target])
+        assert read_positions(cluster, [target]) == [SourcePosition()]
         assert wait([settled], SETTLED_S_MIN).not_done
         producer.call(TransactionManager.commit)
         assert settled.result() == [position]

@@ -288,8 +288,8 @@ def test_a_missing_topic_and_missing_partitions_are_named(formats: BothFormats) 
 
 def test_a_setting_that_cannot_work_is_refused(formats: BothFormats) -> None:
     settings = [
-        ("kafka.security.protocol", "SASL_SSL", "this format connects without TLS and SASL"),
-        ("kafka.ssl.truststore.location", "/x", "this format connects without TLS and SASL"),
+        ("kafka.security.protocol", "SASL_SSL", "sasl_mechanism is missing"),
+        ("kafka.ssl.truststore.location", "/x", "has no effect with security_protocol='PLAINTEXT'"),
         ("kafka.fetch.min.bites", "1", "do you mean 'fetch_min_bytes'?"),
         ("kafka.isolation.level", "dirty", "use 'read_uncommitted', 'read_committed'"),
     ]

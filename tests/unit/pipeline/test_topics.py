@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,8 +25,9 @@ from pykbroker.pipeline.cluster import (
 )
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
-from pykbroker.pipeline.jobs.replay import ReplaySettings
 from pykbroker.pipeline.reading import TopicsToRead
+from pykbroker.pipeline.source.client_options import security_of
+from pykbroker.testing.running import RunningBroker, running_broker
 
 FACTS = ClusterFacts("c", {"a": "1", "b": "2"}, {"a": 1, "b": 1})
 
@@ -90,14 +92,44 @@ def test_a_source_becomes_options_of_the_format() -> None:
     assert (options["kafka.isolation.level"], "subscribe" in options) == ("read_uncommitted", False)
 
 
-@pytest.mark.parametrize("name", ["kafka.security.protocol", "kafka.ssl.truststore.location", "Kafka.SASL.mechanism"])
-def test_jobs_refuse_tls_and_sasl(name: str) -> None:
-    message = f"{name} is not supported: jobs connect without TLS and SASL"
-    with pytest.raises(PipelineError, match=message):
-        TopicsToRead("h:1", options={name: "SSL"})
-    with pytest.raises(PipelineError, match=message):
-        ReplaySettings("/lake", "h:1", options={name: "SSL"})
-    assert TopicsToRead("h:1", options={"kafka.security.protocol": "plaintext"}).options
+@pytest.fixture(scope="module")
+def secured() -> Iterator[RunningBroker]:
+    """Yield a broker with TLS and the users alice, who may do everything, and bob."""
+    users = {"alice": "secret", "bob": "secret"}
+    with running_broker(tls=True, users=users, authorize=True, topics={"a": 2}) as running:
+        yield running
+
+
+def options_of(broker: RunningBroker, user: str, **changed: str) -> dict[str, str]:
+    """Return the options of Spark's kafka format for a user. `changed` has other passwords or files."""
+    found = {f"kafka.{name}": value for name, value in broker.java(user).items() if name != "bootstrap.servers"}
+    for old, new in changed.items():
+        found = {name: value.replace(old, new) for name, value in found.items()}
+    return found
+
+
+def test_a_job_asks_its_cluster_by_the_settings_of_its_clients(secured: RunningBroker) -> None:
+    found = TopicsToRead(secured.bootstrap, ("a",), options=options_of(secured, "alice")).cluster()
+    facts = found.facts(named(["a"]))
+    assert facts.partitions == {"a": 2}
+    assert found.ends(facts).next == {TopicPartition("a", 0): 0, TopicPartition("a", 1): 0}
+    assert found.last_committed("g") == {}
+    plain = TopicsToRead("h:1", options={"Kafka.Security.Protocol": "plaintext"})
+    assert plain.cluster().bootstrap == "h:1"
+
+
+@pytest.mark.timeout(20)
+def test_a_job_that_cannot_log_in_ends_at_once_with_the_reason(secured: RunningBroker) -> None:
+    wrong = PipelineCluster(secured.bootstrap, security_of(options_of(secured, "bob", secret="other")))
+    for ask in (lambda: wrong.facts(named("a")), lambda: wrong.ends(FACTS)):
+        with pytest.raises(PipelineError, match=r"^127\.0\.0\.1:\d+: Authentication failed during authentication"):
+            ask()
+    without_right = PipelineCluster(secured.bootstrap, security_of(options_of(secured, "bob")))
+    with pytest.raises(PipelineError, match=r"Not authorized to access topics: \[a, b\]"):
+        without_right.ends(FACTS)
+    security = security_of({**options_of(secured, "bob"), "kafka.ssl.truststore.location": "/none"})
+    with pytest.raises(PipelineError, match="the job: ssl.truststore.location=/none: No such file"):
+        PipelineCluster(secured.bootstrap, security)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.session import SessionSettings
 
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";'
 Job = Callable[[Any, Any, Callable[[str], None]], JobReport]
 
 
@@ -86,6 +87,27 @@ def test_archive_gets_options_for_kafka_and_spark(calls: Calls) -> None:
     assert found.packages[0].startswith("org.apache.iceberg:iceberg-spark-runtime-4.")
 
 
+def test_the_file_of_a_client_becomes_options_for_kafka(calls: Calls, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nacks=all\nsasl.jaas.config=" + JAAS)
+    security = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": JAAS,
+    }
+    for words in ((), ("--kafka", "kafka.fetch.min.bytes=1")):
+        run("archive", "--topics", "a", "--to", "/lake", "--client-config", str(file), *words)
+    sources = [each.source.options for each in calls.settings]
+    assert sources == [security, {**security, "kafka.fetch.min.bytes": "1"}]
+    result = run("archive", "--topics", "a", "--to", "/lake", "--kafka", "kafka.sasl.mechanism=PLAIN", "--json")
+    assert (result.exit_code, len(calls.settings)) == (1, 2)
+    assert json.loads(result.stdout)["error"].startswith("sasl_mechanism has no effect with security_protocol=")
+    file.write_text("security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=/none")
+    result = run("verify", "--topics", "a", "--from", "/lake", "--client-config", str(file))
+    assert (result.exit_code, len(calls.settings)) == (1, 2)
+    assert "/none" in result.stderr
+
+
 def test_verify_gets_its_settings(calls: Calls) -> None:
     run("verify", "--topics", "a", "--from", "/lake")
     assert calls.settings == [VerifySettings(TopicsToRead("127.0.0.1:9092", ("a",)), "/lake", topics=("a",))]
@@ -115,7 +137,7 @@ def test_verify_of_an_archive_alone_has_no_source_and_needs_no_jar(calls: Calls)
         ),
         (("--to", "/x", "--topics", "a", "--kafka", "nonsense=1"), "Spark's format kafka has no such option"),
         (("--to", "/x", "--topics", "a", "--kafka", "includeHeaders=false"), "an archive always has the headers"),
-        (("--to", "/x", "--topics", "a", "--kafka", "kafka.Sasl.mechanism=PLAIN"), "jobs connect without TLS and SASL"),
+        (("--to", "/x", "--topics", "a", "--kafka", "kafka.ssl.cafile=/x"), "Kafka's clients have no such setting"),
         (("--topics", "a"), "Missing option '--to'"),
     ],
 )

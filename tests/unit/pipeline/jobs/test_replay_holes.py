@@ -39,7 +39,7 @@ class Replays:
         for module in (reading, replaying):
             patch.setattr(module, "storage_of", lambda _, place: LocalStorage(place))
         patches: dict[str, Callable[..., Any]] = {
-            "PipelineCluster": lambda _: cluster,
+            "PipelineCluster": lambda *_: cluster,
             "between": lambda records, *_: records,
             "limit_batches": lambda *_: None,
             "placed": lambda records, _: records,

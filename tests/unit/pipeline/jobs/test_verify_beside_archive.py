@@ -29,7 +29,7 @@ SESSION: Any = PipelineSession(None, "python", "")  # type: ignore[arg-type]
 class Cluster:
     """A topic that gets a second partition after the first question for it."""
 
-    def __init__(self, *_: object, **__: object) -> None:
+    def __init__(self) -> None:
         self.partitions = 0
 
     def facts(self, _: Callable[[str], bool]) -> ClusterFacts:
@@ -97,7 +97,7 @@ def test_a_file_that_is_gone_is_a_loss_and_a_broken_network_is_none(
 def test_a_partition_that_is_new_since_the_first_question_is_known(
     readers: list[ArchiveReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verifying, "PipelineCluster", Cluster)
+    monkeypatch.setattr(TopicsToRead, "cluster", lambda _: Cluster())
     monkeypatch.setattr(verifying, "held_records", held_unless_old)
     monkeypatch.setattr(verifying, "_compared", lambda *_: Comparison([], 0))
     report = verify(SESSION, VerifySettings(TopicsToRead("h:1", ("t",)), "/lake"), lambda _: None)
