@@ -263,7 +263,8 @@ def require_topics(facts: ClusterFacts, topics: Collection[str]) -> None:
     if internal := [name for name in missing if is_internal(name)]:
         raise PipelineError(f"{', '.join(internal)} is a topic of the brokers themselves: no job reads or writes it")
     if missing:
-        raise PipelineError(f"no topic {', '.join(missing)} in cluster {facts.cluster_id}: create it first")
+        where = f"no topic {', '.join(missing)} in cluster {facts.cluster_id}"
+        raise PipelineError(f"{where}: create it first, or allow this user to DESCRIBE it")
 
 
 def recreated_topics(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
