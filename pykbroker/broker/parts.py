@@ -197,7 +197,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         identity=identity,
         descriptors=descriptors,
         turns=turns,
-        acl_authorizer=acl_authorizer(config, quorum),
+        acl_authorizer=acl_authorizer(config, quorum, world.ticks_ns),
         directories=opened,
         refused_paths=refused_paths(settings, opened),
         node_quorum=quorum,
@@ -255,8 +255,8 @@ async def open_node(
     return world, tuple(directories), identity, quorum
 
 
-def acl_authorizer(config: BrokerConfig, quorum: NodeQuorum) -> AclAuthorizer | None:
-    """Return the authorizer of ACLs, or None if the configs name none.
+def acl_authorizer(config: BrokerConfig, quorum: NodeQuorum, ticks: Callable[[], int]) -> AclAuthorizer | None:
+    """Return the authorizer of ACLs, or None if the configs name none. `ticks` returns ns of a monotonic clock.
 
     If the controller is in this process it has the controller's ACLs, since other nodes are served before this broker
     applies its first image.
@@ -267,7 +267,7 @@ def acl_authorizer(config: BrokerConfig, quorum: NodeQuorum) -> AclAuthorizer | 
     from pykbroker.broker.audit_log import AuditLog
     from pykbroker.core.security.acl.authorizer import AclAuthorizer
 
-    authorizer = AclAuthorizer(settings.super_users, AuditLog(), allows_without_acls=settings.allows_without_acls)
+    authorizer = AclAuthorizer(settings.super_users, AuditLog(ticks), allows_without_acls=settings.allows_without_acls)
     if quorum.local is not None:
         authorizer.update(quorum.local.images.committed.acls.by_id)
     return authorizer

@@ -166,3 +166,5 @@ def test_an_acl_of_another_principal_denies_until_it_is_deleted(
     start = "Principal = User:ANONYMOUS is Denied operation = "
     assert denied
     assert all(line.startswith(start) and line.endswith("based on rule DefaultDeny") for line in denied)
+    warned = [line for line in authorizing_broker.output().splitlines() if "missing_rights" in line]
+    assert any(f"to allow it: pykbroker acls allow ANONYMOUS DESCRIBE --topic {topic}" in line for line in warned)

@@ -93,10 +93,11 @@ async def list_acls(admin: Admin, named: str | None, as_json: bool, **options: A
 @asking
 async def remove(admin: Admin, principal: str, operations: tuple[Operation, ...] | None, **options: Any) -> None:
     """Remove the ACLs of a user about a resource, or some operations of them."""
-    from pykbroker.cli.acls.sentences import resource_text, sentence
+    from pykbroker.cli.acls.sentences import sentence
     from pykbroker.client.admin.acls import delete_acls
     from pykbroker.core.security.acl.acl import ANY, PatternType, order
     from pykbroker.core.security.acl.filter import AclFilter
+    from pykbroker.core.security.acl.words import resource_text
 
     of = one_resource(**options)
     pattern = PatternType.PREFIXED if of.is_prefix else PatternType.LITERAL
@@ -121,11 +122,12 @@ async def check(admin: Admin, principal: str, operations: tuple[Operation, ...],
 
     The exit code is 1 if an operation is denied. Super users, whom only the brokers' configs name, may do everything.
     """
-    from pykbroker.cli.acls.sentences import operation_text, resource_text, sentence
+    from pykbroker.cli.acls.sentences import operation_text, sentence
     from pykbroker.client.admin.acls import describe_acls
     from pykbroker.core.security.acl.acl import ANY, Acl, PatternType
     from pykbroker.core.security.acl.filter import AclFilter
     from pykbroker.core.security.acl.index import AclIndex
+    from pykbroker.core.security.acl.words import allow_command, resource_text
 
     of = one_resource(**options)
     if of.is_prefix:
@@ -142,11 +144,10 @@ async def check(admin: Admin, principal: str, operations: tuple[Operation, ...],
         if isinstance(rule.reason, Acl):
             click.echo(f"the ACL that decides is '{sentence(rule.reason)}'")
         else:
-            user = principal.removeprefix("User:")
             reason = (
                 "no ACL allows it" if found else "no ACL is about it, unless allow.everyone.if.no.acl.found is true"
             )
-            click.echo(f"{reason}; to allow it: pykbroker acls allow {user} {operation.name} {of.options}")
+            click.echo(f"{reason}; to allow it: {allow_command(principal, operation, of.kind, of.name)}")
     if denied:
         raise click.exceptions.Exit(1)
 

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from pykbroker.core.security.acl.acl import Acl, PatternType, PermissionType, name_of
+from pykbroker.core.security.acl.words import resource_text
 from pykbroker.core.security.operation import Operation, ResourceType
-
-
-def resource_text(kind: int, name: str, *, is_prefix: bool) -> str:
-    """Return a resource in words."""
-    if kind == ResourceType.CLUSTER:
-        return "the cluster"
-    noun = name_of(ResourceType, kind).lower().replace("_", " ")
-    if is_prefix:
-        return f"every {noun} whose name begins with {name}"
-    return f"every {noun}" if name == "*" else f"{noun} {name}"
 
 
 def sentence(acl: Acl) -> str:

@@ -26,13 +26,6 @@ class Resource(NamedTuple):
     name: str
     is_prefix: bool
 
-    @property
-    def options(self) -> str:
-        """Return the options that name the resource."""
-        if self.kind == ResourceType.CLUSTER:
-            return "--cluster"
-        return f"--{self.kind.name.lower().replace('_', '-')} {self.name}" + " --prefix" * self.is_prefix
-
 
 def principal(text: str) -> str:
     """Return the principal of a name: User:NAME, unless a type is written."""

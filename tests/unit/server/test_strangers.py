@@ -62,3 +62,19 @@ def test_hosts_above_the_limit_share_one_log_line(
     for host in range(hosts):
         seen.report(f"10.0.0.{host}", host, REASON)
     assert len(caplog.records) == lines
+
+
+def test_hosts_of_which_nothing_was_logged_for_a_minute_make_room_for_others(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rate_limited_warning, "KINDS_MAX", 3)
+    now = 0
+    seen = Strangers(lambda: now)
+    for host in range(5):
+        seen.report(f"10.0.0.{host}", host, REASON)
+    now = SILENT_S * 1_000_000_000
+    caplog.clear()
+    for host in (8, 9, 10):
+        seen.report(f"10.0.0.{host}", host, REASON)
+        seen.report(f"10.0.0.{host}", host, REASON)
+    assert [record.getMessage().partition(" ")[0] for record in caplog.records] == ["8", "9", "10"]

@@ -1,0 +1,72 @@
+"""The warnings about clients that lack a right, with the command that gives it to them.
+
+The audit log of the authorizer has a line for each decision, as Kafka's. These lines are for operators who look for the
+reason of an error: one a minute for each client's address, principal, resource and operation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from pykbroker.core.security.acl.acl import Acl
+from pykbroker.core.security.acl.authorizer import NAME_CHARS_MAX
+from pykbroker.core.security.acl.index import Rule
+from pykbroker.core.security.acl.words import allow_command, has_command, quoted, remove_command, resource_text
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
+from pykbroker.world.rate_limited_warning import RateLimitedWarnings
+from wire.api import ApiKey
+from wire.apis import APIS
+
+logger = logging.getLogger(__name__)
+
+
+class MissingRight(msgspec.Struct, frozen=True, gc=False):
+    """A right that a client lacks, as `rule` says. The text is made only if it is logged."""
+
+    session: Session
+    operation: Operation
+    resource: ResourceType
+    name: str
+    rule: Rule
+    api: ApiKey | None
+
+    @property
+    def has_short_name(self) -> bool:
+        """Whether the name of the resource is short enough to be logged."""
+        return len(self.name) <= NAME_CHARS_MAX
+
+    @property
+    def shown_name(self) -> str:
+        """Return the name of the resource, or its beginning."""
+        return self.name if self.has_short_name else f"{self.name[:NAME_CHARS_MAX]}…"
+
+    def __str__(self) -> str:
+        what = f"{self.operation.name} {resource_text(self.resource, quoted(self.shown_name), is_prefix=False)}"
+        request = "its request" if self.api is None else APIS[self.api].name
+        return f"{quoted(self.session.principal)} at {self.session} may not {what}, as {request} needs{self.remedy}"
+
+    @property
+    def remedy(self) -> str:
+        """Return how to allow it, or an empty text if no command can."""
+        if not (has_command(self.resource) and self.has_short_name):
+            return ""
+        if isinstance(self.rule.reason, Acl):
+            return f"; this removes the ACL that denies it: {remove_command(self.rule.reason)}"
+        return f"; to allow it: {allow_command(self.session.principal, self.operation, self.resource, self.name)}"
+
+
+class MissingRights:
+    """The warnings of one broker. `ticks` returns ns of a monotonic clock."""
+
+    def __init__(self, ticks: Callable[[], int]) -> None:
+        self._warnings = RateLimitedWarnings(logger, ticks)
+
+    def report(self, missing: MissingRight) -> None:
+        """Log a right that the client of a session lacks."""
+        session = missing.session
+        kind = session.client_host, session.principal, missing.resource.name, missing.shown_name, missing.operation.name
+        self._warnings.warn(kind, "%s", missing)
