@@ -39,6 +39,8 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
 """Kafka's limits (`ScramMechanism`, and `ScramControlManager.MAX_ITERATIONS`)."""
 NONCE_BITS = 130
 """The random bits of a nonce or a salt, of which Kafka writes a number in base 36."""
+CLAIMED_CHARS_MAX = 64
+"""The characters of a claimed user name that are kept for the log."""
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -96,57 +98,78 @@ class ScramExchange:
 
     def __init__(self, of: ScramHash, credential_of: Callable[[str], tuple[ScramCredential, bool]], nonce: str) -> None:
         self._of, self._credential_of, self._nonce = of, credential_of, nonce
-        self._user = self._start = self._expected_nonce = ""
-        self._credential: ScramCredential | None = None
-        self._may_succeed = False
+        self._user = ""
+        self._begun: _Begun | None = None
 
     def answer(self, token: bytes) -> Challenge:
         """Return the server's first message, and then its final one with the name of the user."""
         text = token.decode(errors="replace")
-        return self._first(text) if self._credential is None else self._final(text, self._credential)
+        return self._first(text) if self._begun is None else self._final(text, self._begun)
 
     def _first(self, text: str) -> Challenge:
         message = re.fullmatch(FIRST, text)
         if message is None:
             raise AuthenticationFailed("the client's first message is no first message of SCRAM")
-        self._user = user_of(message["name"])
+        user = user_of(message["name"])
+        self._user = user[:CLAIMED_CHARS_MAX]
         if re.search(TOKEN_AUTHENTICATION, message["extensions"]):
             raise AuthenticationFailed(
                 "the client presents a delegation token, and the broker has none", user=self._user
             )
-        if message["authorization_id"] not in (None, self._user):
+        if message["authorization_id"] not in (None, user):
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID, message=OTHER_AUTHORIZATION_ID, user=self._user)
-        self._credential, self._may_succeed = credential, _ = self._credential_of(self._user)
-        self._expected_nonce = message["nonce"] + self._nonce
-        first = f"r={self._expected_nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
-        self._start = f"{message['bare']},{first},"
+        credential, may_succeed = self._credential_of(user)
+        nonce = message["nonce"] + self._nonce
+        first = f"r={nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
+        start = f"{message['bare']},{first},".encode()
+        self._begun = _Begun(
+            nonce=hashlib.sha256(nonce.encode()).digest(),
+            stored_key=credential.stored_key,
+            client_signature=hmac.new(credential.stored_key, start, self._of.hash),
+            server_signature=hmac.new(credential.server_key, start, self._of.hash),
+            user=user if may_succeed else None,
+        )
         return Challenge(first.encode())
 
-    def _final(self, text: str, credential: ScramCredential) -> Challenge:
+    def _final(self, text: str, begun: _Begun) -> Challenge:
         without_proof, _, proof = text.rpartition(",p=")
         message = re.fullmatch(WITHOUT_PROOF, without_proof)
         if message is None:
             raise AuthenticationFailed("the client's final message is no final message of SCRAM", user=self._user)
-        if not hmac.compare_digest(message["nonce"].encode(), self._expected_nonce.encode()):
+        if not hmac.compare_digest(hashlib.sha256(message["nonce"].encode()).digest(), begun.nonce):
             raise AuthenticationFailed(
                 "the nonce of the client's final message is not that of the first", user=self._user
             )
-        signed = (self._start + message["signed"]).encode()
-        if not (proves(self._of, credential.stored_key, signed, proof) and self._may_succeed):
+        signed = message["signed"].encode()
+        begun.client_signature.update(signed)
+        begun.server_signature.update(signed)
+        is_right = proves(self._of, begun.stored_key, begun.client_signature.digest(), proof)
+        if not is_right or begun.user is None:
             raise AuthenticationFailed("the user is unknown, or the password is wrong", user=self._user)
-        signature = hmac.digest(credential.server_key, signed, self._of.hash)
-        return Challenge(b"v=" + b64encode(signature), self._user)
+        return Challenge(b"v=" + b64encode(begun.server_signature.digest()), begun.user)
 
 
-def proves(of: ScramHash, stored_key: bytes, signed: bytes, proof: str) -> bool:
-    """Whether the client's proof, in base64, shows that it knows the password."""
+class _Begun(NamedTuple):
+    """The rest of a client's first message: hashes, since a stranger may send a long one and let the broker keep it.
+
+    The signatures are of what the two first messages have. `user` is None if the log-in cannot succeed.
+    """
+
+    nonce: bytes
+    stored_key: bytes
+    client_signature: hmac.HMAC
+    server_signature: hmac.HMAC
+    user: str | None
+
+
+def proves(of: ScramHash, stored_key: bytes, signature: bytes, proof: str) -> bool:
+    """Whether the client's proof, in base64, shows that it knows the password. `signature` is that of the client."""
     try:
         sent = b64decode(proof, validate=True)
     except ValueError:
         return False
     if len(sent) != of.bytes:
         return False
-    signature = hmac.digest(stored_key, signed, of.hash)
     client_key = bytes(a ^ b for a, b in zip(signature, sent, strict=True))
     return hmac.compare_digest(hashlib.new(of.hash, client_key).digest(), stored_key)
 

@@ -22,6 +22,7 @@ from pykbroker.core.security.sasl.scram import (
 )
 from tests.unit.core.security.sasl.scram_client import final
 
+KEPT_BYTES = 4_000
 SHA_1 = ScramHash("SCRAM-SHA-1", "sha1", 0, 20)
 SALT = b"1hghwe1uwuqwjk3mhj14ur8nn8"
 CREDENTIALS = {of: scram_credential(of, "secret", SALT, ITERATIONS_MIN) for of in (SHA_256, SHA_512)}
@@ -231,3 +232,19 @@ def test_no_repr_has_a_key() -> None:
     shown = repr(credential) + repr(begin()) + str(AuthenticationFailed("reason", user="bob"))
     for key in (credential.stored_key, credential.server_key, credential.salt):
         assert repr(key)[2:-1] not in shown
+
+
+@pytest.mark.parametrize("first", ["n,,n=bob,r={}", "n,,n={},r=nonce", "n,,n=bob,r=nonce,x={}"])
+def test_a_log_in_that_is_not_over_keeps_nothing_of_a_long_message(first):
+    message = first.format("x" * 200_000).encode()
+    begin().answer(b"n,,n=bob,r=nonce")  # what is made once
+    tracemalloc.start()
+    try:
+        exchange = begin()
+        exchange.answer(message)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < KEPT_BYTES
+    with pytest.raises(AuthenticationFailed):
+        exchange.answer(b"c=biws,r=nonceserver,p=")
