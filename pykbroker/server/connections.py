@@ -89,9 +89,8 @@ class Connections:
         watchman = Watchman(self._open, self._budget, self._limits.idle_ms_max, self.ticks, self._end_overdue)
         await watchman.run()
 
-    def _end_overdue(self, now: int) -> None:
-        if self._logins is not None:
-            self._logins.end_overdue(now)
+    def _end_overdue(self, now: int) -> bool:
+        return self._logins is not None and self._logins.end_overdue(now)
 
     @property
     def logins(self) -> Logins:

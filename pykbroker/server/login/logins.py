@@ -94,12 +94,14 @@ class Logins:
         table = self._tables[key] = SaslTable(client, self, listener, self._shared)
         client.change_table(table, self._before)
 
-    def end_overdue(self, now: int) -> None:
-        """End the connections whose clients have not logged in in time."""
-        for client in list(self._waiting.values()):
-            if now - client.session.opened_at < LOGIN_S_MAX * SECOND_NS:
-                break
-            client.end(ConnectionEnding.SLOW_LOGIN)
+    def end_overdue(self, now: int) -> bool:
+        """End the oldest connection if its client has not logged in in time, and return whether it was so."""
+        client = next(iter(self._waiting.values()), None)
+        if client is None or now - client.session.opened_at < LOGIN_S_MAX * SECOND_NS:
+            return False
+        del self._waiting[client.session.connection]
+        client.end(ConnectionEnding.SLOW_LOGIN)
+        return True
 
     def logged_in(self, client: SaslClient, *, is_again: bool, keeps_table: bool) -> None:
         """Note that a client has logged in. It keeps its table if the session has a lifetime."""

@@ -37,6 +37,10 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest
 MIB = 1 << 20
 HALF = padded(1, 2 * MIB)[:100_000]
 LOOK = idle.LOOK_S + 0.1
+API_VERSIONS = Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse(error_code=42))
+SASL = SaslListener(
+    {"PLAIN": Plain({"alice": Secret("secret")})}, {}, 1000, 0.1, lambda: "nonce", trio.to_thread.run_sync
+)
 
 
 def ticks() -> int:
@@ -91,18 +95,28 @@ async def test_idle_connections_are_closed_at_their_limit_longest_idle_first(
         assert home.endings() == {ConnectionEnding.IDLE: 3}
 
 
-async def test_one_idle_connection_is_closed_per_pass_of_the_event_loop(autojump_clock: trio.testing.MockClock) -> None:
-    async with idle_listener(idle_ms_max=1000) as home:
-        rigs = [home.connect() for _ in range(10)]
-        await trio.sleep(1.5)
-        counts: list[Any] = []
-        while len(counts) < 50:
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            counts.append(sum(rig.closes for rig in rigs))
-            if not counts[-1]:
-                await trio.sleep(0.1)
-    steps = [after - before for before, after in pairwise(counts)]
-    assert (counts[-1], max(steps) <= 2) == (10, True)
+class Passes(trio.abc.Instrument):
+    """The numbers of connections that were closed before each pass of the event loop."""
+
+    def __init__(self, rigs: list[Rig]) -> None:
+        self._rigs = rigs
+        self.counts: list[int] = []
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.counts.append(sum(rig.closes for rig in self._rigs))
+
+
+@pytest.mark.parametrize(("sasl", "limit_s"), [(None, 1), (SASL, LOGIN_S_MAX)])
+async def test_one_connection_is_closed_per_pass_of_the_event_loop_for_idleness_or_a_late_log_in(
+    autojump_clock: trio.testing.MockClock, sasl: SaslListener | None, limit_s: float
+) -> None:
+    async with idle_listener(API_VERSIONS, idle_ms_max=1000 if sasl is None else -1) as home:
+        rigs = [home.connect(sasl) for _ in range(10)]
+        trio.lowlevel.add_instrument(passes := Passes(rigs))
+        await trio.sleep(limit_s + LOOK)
+        trio.lowlevel.remove_instrument(passes)
+    assert max(after - before for before, after in pairwise(passes.counts)) == 1
+    assert (passes.counts[0], passes.counts[-1]) == (0, 10)
 
 
 async def test_idle_connections_stay_open_if_no_limit_is_set(autojump_clock: trio.testing.MockClock) -> None:
@@ -281,12 +295,8 @@ async def test_closing_many_slow_connections_logs_few_lines(
 async def test_a_client_that_does_not_log_in_is_closed_however_busy_it_is(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    sasl = SaslListener(
-        {"PLAIN": Plain({"alice": Secret("secret")})}, {}, 1000, 0.1, lambda: "nonce", trio.to_thread.run_sync
-    )
-    versions = Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse(error_code=42))
-    async with idle_listener(versions) as home:
-        silent, busy, alice = (home.connect(sasl) for _ in range(3))
+    async with idle_listener(API_VERSIONS) as home:
+        silent, busy, alice = (home.connect(SASL) for _ in range(3))
         alice.feed(encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1, "me"))
         alice.feed(encode_request(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2, 2, "me"))
         for _ in range(LOGIN_S_MAX - 1):
