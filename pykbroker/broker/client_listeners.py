@@ -102,7 +102,7 @@ class ClientListeners:
         name, address, options = listener.name, listener.address, socket_options(self._config, of_nodes=False)
         bound: Bound | None = None
         try:
-            self.secured.open(listener, config)
+            await self.secured.open(listener, config)
             # a name of a host is looked up for as long as the resolver takes
             bound = await self._off_loop(self._net.bind, *address, options)
             if self._is_closed:  # meanwhile

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pykbroker.broker.directory_reports import DirectoryReports
 from pykbroker.broker.parts import Parts
 from pykbroker.core.group.requests import ForgetTopics
@@ -43,7 +45,7 @@ class MetadataPublisher:
                 self._parts.acl_authorizer.update(delta.image.acls.by_id)
             await self._parts.replicas.apply(delta)
             if delta.configs_changed:
-                self._parts.secured.look(self._parts.current_config.under(delta.image))
+                await self._parts.secured.look(partial(self._parts.current_config.under, delta.image))
             if delta.configs_changed and (self.of_clients or self.of_brokers):
                 limits = await limits_under(self._parts, delta.image)
                 for connections in self.of_clients:

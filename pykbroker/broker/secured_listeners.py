@@ -39,12 +39,14 @@ class SecuredListeners:
 
     def __init__(self, settings: Settings, world: World) -> None:
         self._now = lambda: world.wall_ms() / 1000
-        self._world = world
+        self._world, self._off_loop = world, world.off_loop
         self._open: dict[str, SecuredListener] = {}
         self._peers: list[PeerTls] = []
         self._has_some = trio.Event()
+        self._looking = trio.Lock()
         for listener in (*settings.listeners, *settings.controller_listeners):
-            self.open(listener, settings.config)
+            if listener.protocol.has_tls:
+                self._add(self._made(listener, settings.config))
         self.to_brokers, self.to_controllers = PLAINTEXT, PLAINTEXT
         if settings.has_other_nodes:
             self.to_brokers = self._connecting(settings.listener_of_brokers, MECHANISM_AT_BROKERS, settings.config)
@@ -64,13 +66,19 @@ class SecuredListeners:
             self._has_some.set()
         return peer.security
 
-    def open(self, listener: ListenerSettings, config: BrokerConfig) -> None:
+    async def open(self, listener: ListenerSettings, config: BrokerConfig) -> None:
         """Add a listener, if it has TLS. Raise StartError if its configs or stores are wrong."""
         if listener.protocol.has_tls:
-            from pykbroker.broker.secured_listener import SecuredListener  # a broker without TLS starts without it
+            self._add(await self._off_loop(self._made, listener, config))
 
-            self._open[listener.name] = SecuredListener(listener, config.texts, self._now, self._world.ticks_ns)
-            self._has_some.set()
+    def _made(self, listener: ListenerSettings, config: BrokerConfig) -> SecuredListener:
+        from pykbroker.broker.secured_listener import SecuredListener  # a broker without TLS starts without it
+
+        return SecuredListener(listener, config.texts, self._now, self._world.ticks_ns)
+
+    def _add(self, one: SecuredListener) -> None:
+        self._open[one.name] = one
+        self._has_some.set()
 
     def close(self, listener: str) -> None:
         """Forget a listener that has closed."""
@@ -85,30 +93,31 @@ class SecuredListeners:
     def _watched(self) -> list[WatchedStores[Any, Any]]:
         return [*self._open.values(), *self._peers]
 
-    def check(self, texts: Texts) -> None:
+    async def check(self, texts: Texts) -> None:
         """Raise ApiError INVALID_REQUEST, as Kafka does, if a listener could not use these configs of the broker."""
         for one in self._watched:
             try:
-                read = one.read(texts)
+                read = await self._off_loop(one.read, texts)
                 if read is not None and isinstance(read.made, StartError):
                     raise read.made
             except StartError as error:
                 raise bad_request(str(error)) from None
 
-    def look(self, config: BrokerConfig) -> None:
+    async def look(self, config: Callable[[], BrokerConfig]) -> None:
         """Reload the stores whose configs or files have changed. Those that are wrong stay as they were."""
-        for one in self._watched:
-            try:
-                read = one.read(config.texts)
-            except StartError as error:
-                one.refuse(error)
-            else:
-                if read is not None:
-                    one.use(read)
+        async with self._looking:  # the config is read inside, so that an older one never follows a newer one
+            for one in self._watched:
+                try:
+                    read = await self._off_loop(one.read, config().texts)
+                except StartError as error:
+                    one.refuse(error)
+                else:
+                    if read is not None:
+                        one.use(read)
 
     async def run(self, config: Callable[[], BrokerConfig]) -> None:
         """Look at the files until cancelled."""
         await self._has_some.wait()
         while True:
             await trio.sleep(LOOK_S)
-            self.look(config())
+            await self.look(config)

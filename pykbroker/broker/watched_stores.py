@@ -1,4 +1,7 @@
-"""TLS that is made of configs and files, and that is made again when one of them changes."""
+"""TLS that is made of configs and files, and that is made again when one of them changes.
+
+Stores are read off the event loop: a file may be on a slow or a dead file system.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class WatchedStores(ABC, Generic[S, T]):
         """Use this TLS for new connections. Return a sentence for the log."""
 
     def read(self, texts: Texts) -> Read[S, T] | None:
-        """Read the stores if a config or a file has changed. Raise StartError for wrong configs."""
+        """Read the stores if a config or a file has changed, in any thread. Raise StartError for wrong configs."""
         settings = self.settings_of(texts)
         seen = state(texts, settings)
         if seen == self._seen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -18,7 +18,7 @@ TLS = "ssl."
 """The beginning of the names of configs for TLS, with or without the prefix of a listener."""
 
 
-def no_stores(_texts: Texts) -> None:
+async def no_stores(_texts: Texts) -> None:
     """Do nothing, for a broker without TLS."""
 
 
@@ -31,10 +31,10 @@ class OwnConfigs(msgspec.Struct, frozen=True):
     node_id: int
     live: LiveConfig
     image: Callable[[], MetadataImage]
-    check_stores: Callable[[Texts], None] = no_stores
+    check_stores: Callable[[Texts], Awaitable[None]] = no_stores
     """A function that raises ApiError if TLS cannot be served with these configs of the broker."""
 
-    def check(self, resource: AlteredResource) -> None:
+    async def check(self, resource: AlteredResource) -> None:
         """Raise ApiError if the resource is another broker, or if this broker cannot have its new configs."""
         key = key_of(resource)
         check_is_this(key, self.node_id)
@@ -44,4 +44,4 @@ class OwnConfigs(msgspec.Struct, frozen=True):
             wanted = altered(old, changes_of(old, resource))
             check_configs(key, wanted, now)
             if resource.resource_name and any(TLS in each.name for each in resource.configs):
-                self.check_stores(now.with_dynamic(now.cluster, wanted).texts)
+                await self.check_stores(now.with_dynamic(now.cluster, wanted).texts)

@@ -56,7 +56,7 @@ class ListenerTls:
         self.settings, self.made = settings, made
 
     def reloaded(self, settings: TlsSettings, now: float) -> TlsContext:
-        """Return the context of other settings. Raise StartError if it may not follow the one in use."""
+        """Return the context of other settings, in any thread. Raise StartError if it may not follow the one in use."""
         made = server_context(settings, now)
         old, new = self.made.certificate, made.certificate
         if old.subject != new.subject and not settings.may_change_name:

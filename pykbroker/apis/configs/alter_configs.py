@@ -47,7 +47,7 @@ class AlterConfigs(ApiHandler, frozen=True):
                 if not self.controller.are_authorized or resource.resource_type == ConfigResource.BROKER:
                     require_for_config(context, ALTER_CONFIGS, key_of(resource))
                 if self.own is not None:
-                    self.own.check(resource)
+                    await self.own.check(resource)
                 allowed.append(resource)
             except ApiError as error:
                 answers[key_of(resource)] = failed(resource, error.code, error.message)

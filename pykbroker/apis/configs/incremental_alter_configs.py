@@ -62,7 +62,7 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
                 if not self.controller.are_authorized or resource.resource_type in OF_THIS_BROKER:
                     require_for_config(context, INCREMENTAL_ALTER_CONFIGS, key_of(resource))
                 if self.own is not None:
-                    self.own.check(resource)
+                    await self.own.check(resource)
                 if resource.resource_type == ConfigResource.BROKER_LOGGER and times[key_of(resource)] == 1:
                     alter_levels(resource, self.node_id, validate_only=request.validate_only)
                     answers[key_of(resource)] = answered(resource, ErrorCode.NONE)

@@ -52,7 +52,9 @@ class Rig:
         self.config, self.net = BrokerConfig.from_mapping(KNOWN), Binding()
         settings = Settings(self.config, ("/nowhere",), (OWN,))
         net: Any = self.net
-        world: Any = SimpleNamespace(ticks_ns=lambda: 0, wall_ms=lambda: int(1000 * time.time()))
+        world: Any = SimpleNamespace(
+            ticks_ns=lambda: 0, wall_ms=lambda: int(1000 * time.time()), off_loop=self.net.off_loop
+        )
         bound = BoundListeners({OWN.name: BoundHere("127.0.0.1", 1)}, {}, SecuredListeners(settings, world))
         self.listeners = ClientListeners(net, self.net.off_loop, settings, bound)
 

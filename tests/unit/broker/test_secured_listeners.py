@@ -32,14 +32,26 @@ SECURE = ListenerSettings("SECURE", protocol=SecurityProtocol.SSL)
 PREFIX = "listener.name.secure."
 
 
-class Clocks(msgspec.Struct):
-    """The clocks of a machine."""
+class Machine(msgspec.Struct):
+    """The clocks of a machine, and its threads."""
+
+    meanwhile: list[Any] = []
+    calls: int = 0
+    """The number of functions that were called off the event loop."""
 
     def wall_ms(self) -> int:
         return int(NOW.timestamp() * 1000)
 
     def ticks_ns(self) -> int:
         return 0
+
+    async def off_loop(self, function: Any, *args: Any) -> Any:
+        """Call a function, and let a file or the config change meanwhile."""
+        self.calls += 1
+        found = function(*args)
+        while self.meanwhile:
+            await self.meanwhile.pop()()
+        return found
 
     @property
     def rng(self) -> Random:
@@ -51,7 +63,8 @@ class Broker:
 
     def __init__(self, house: House, listener: ListenerSettings = SECURE, **settings: Any) -> None:
         self.house = house
-        world: Any = Clocks()
+        self.machine = Machine()
+        world: Any = self.machine
         self.secured = SecuredListeners(Settings(self.config, (), (listener,), "SECURE", **settings), world)
 
     @property
@@ -68,6 +81,10 @@ class Broker:
     def hosts(self) -> set[str]:
         """Return the hosts of the certificate that a new connection gets."""
         return {*self.tls.made.certificate.hosts}
+
+    async def look(self) -> None:
+        """Look at the files and the configs."""
+        await self.secured.look(lambda: self.config)
 
     def write(self, host: str) -> None:
         """Replace the keystore by one with a certificate for this host."""
@@ -97,62 +114,65 @@ async def test_a_changed_file_is_read_again_after_a_while(
     assert "SECURE: new connections get the certificate of " in caplog.text
 
 
-def test_a_changed_config_is_applied_and_one_of_the_listener_comes_first(house: House) -> None:
+async def test_a_changed_config_is_applied_and_one_of_the_listener_comes_first(house: House) -> None:
     broker = Broker(house)
     other = house.write("other.pem", key_of(issued(host="b")) + chain_of(issued(host="b")))
     house.texts |= {f"{PREFIX}ssl.keystore.location": other, f"{PREFIX}ssl.keystore.type": "PEM"}
-    broker.secured.look(broker.config)
+    await broker.look()
     assert broker.hosts == {"b"}
 
 
 @pytest.mark.parametrize("content", ["", "-----BEGIN"])
-def test_a_wrong_file_leaves_the_old_context_and_one_log_line(
+async def test_a_wrong_file_leaves_the_old_context_and_one_log_line(
     house: House, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = Broker(house)
     house.pem(content)
     for _ in range(3):
-        broker.secured.look(broker.config)
+        await broker.look()
     assert broker.hosts == {"localhost"}
     (line,) = (record.getMessage() for record in caplog.records)
     assert line.endswith("New connections are served as before")
     assert "broker.pem: there is no" in line
     broker.write("mended")
-    broker.secured.look(broker.config)
+    await broker.look()
     assert broker.hosts == {"mended"}
 
 
-def test_wrong_configs_leave_the_old_context_and_one_log_line(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_wrong_configs_leave_the_old_context_and_one_log_line(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     broker = Broker(house)
     house.set(client_auth="required")
     for _ in range(3):
-        broker.secured.look(broker.config)
+        await broker.look()
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert broker.hosts == {"localhost"}
 
 
-def test_configs_that_could_not_be_used_are_refused_and_change_nothing(house: House) -> None:
+async def test_configs_that_could_not_be_used_are_refused_and_change_nothing(house: House) -> None:
     broker = Broker(house)
     before = broker.tls.made
-    broker.secured.check({**broker.config.texts, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"})
+    await broker.secured.check({**broker.config.texts, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"})
     for wrong in ({"ssl.keystore.location": "/nowhere"}, {"ssl.client.auth": "required"}):
         with pytest.raises(ApiError, match=r"SECURE: ssl\.") as refused:
-            broker.secured.check({**broker.config.texts, **wrong})
+            await broker.secured.check({**broker.config.texts, **wrong})
         assert refused.value.code == ErrorCode.INVALID_REQUEST
     assert broker.tls.made is before
+    assert broker.machine.calls == 3
 
 
 @pytest.mark.parametrize(
     ("may", "sentence"), [("dn", "the certificate is not for localhost"), ("san", "the certificate is of OU=")]
 )
-def test_another_name_or_fewer_hosts_are_refused_unless_allowed(
+async def test_another_name_or_fewer_hosts_are_refused_unless_allowed(
     house: House, may: str, sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.texts["ssl.allow.dn.changes"] = str(may == "dn").lower()
     house.texts["ssl.allow.san.changes"] = str(may == "san").lower()
     broker = Broker(house)
     broker.write("broker2")
-    broker.secured.look(broker.config)
+    await broker.look()
     assert broker.hosts == {"localhost"}
     assert sentence in caplog.text
 
@@ -183,7 +203,9 @@ def test_only_a_node_that_connects_to_controllers_has_configs_for_that(house: Ho
         Broker(house, quorum=OTHERS)
 
 
-def test_new_connections_to_other_nodes_use_changed_stores(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_new_connections_to_other_nodes_use_changed_stores(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     house.set(truststore_type="PEM", truststore_location=house.write("ca.pem", ca_pem()))
     house.texts["listener.security.protocol.map"] = "CONTROLLER:SSL"
     broker = Broker(house, quorum=OTHERS)
@@ -191,16 +213,16 @@ def test_new_connections_to_other_nodes_use_changed_stores(house: House, caplog:
     assert all(context is not None and len(context().get_ca_certs()) == 1 for context in contexts)
     house.write("ca.pem", ca_pem() + authority("others").cert_pem.bytes().decode())
     with caplog.at_level(logging.INFO):
-        broker.secured.look(broker.config)
+        await broker.look()
     assert all(context is not None and len(context().get_ca_certs()) == 2 for context in contexts)
     assert "connections to CONTROLLER: new ones use the stores as they are now" in caplog.text
     house.write("ca.pem", "-----BEGIN")
-    broker.secured.look(broker.config)
+    await broker.look()
     assert all(context is not None and len(context().get_ca_certs()) == 2 for context in contexts)
     wrong = {"listener.name.controller.ssl.truststore.location": "/nowhere"}
     mended = {f"{PREFIX}ssl.truststore.location": house.write("mended.pem", ca_pem())}
     with pytest.raises(ApiError, match="connections to CONTROLLER: ssl.truststore"):
-        broker.secured.check({**broker.config.texts, **wrong, **mended})
+        await broker.secured.check({**broker.config.texts, **wrong, **mended})
 
 
 def test_a_refusal_between_nodes_is_one_log_line_that_says_what_to_do(
@@ -229,3 +251,20 @@ def test_a_refusal_between_nodes_is_one_log_line_that_says_what_to_do(
         f"{tries}node2:9092: the broker's certificate is refused (self-signed certificate): trust the authority that"
         f" has signed it, by {PREFIX}ssl.truststore.location",
     ]
+
+
+async def test_a_look_that_waits_for_another_one_sees_the_config_of_its_end(house: House) -> None:
+    broker = Broker(house)
+    async with trio.open_nursery() as nursery:
+
+        async def change() -> None:
+            broker.write("b")
+            nursery.start_soon(broker.look)
+            await trio.testing.wait_all_tasks_blocked()
+            broker.write("c")
+
+        broker.machine.meanwhile.append(change)
+        broker.write("a")
+        await broker.look()
+        assert broker.hosts == {"a"}
+    assert broker.hosts == {"c"}

@@ -185,7 +185,7 @@ HANDLERS = [(AlterConfigs(CONTROLLER, OWN), replacing), (IncrementalAlterConfigs
 class OfFiles(OwnConfigs, frozen=True):
     """The configs of a broker that reads the files which they name, and may tell what is in them."""
 
-    def check(self, resource: Any) -> None:
+    async def check(self, resource: Any) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "the file has no certificate")
 
 
