@@ -200,7 +200,6 @@ class Broker:
         async with trio.open_nursery() as clients:
             connections = Connections(table, clients, parts.turns, limits, parts.connections_max)
             brokers = self._connections_of_brokers(table, clients, limits)
-            self._publisher.of_clients, self._publisher.of_brokers = (connections,), tuple(brokers.values())
             try:
                 if not stop.is_set():
                     parts.listeners.serve(
@@ -210,6 +209,7 @@ class Broker:
                 refusal = error
             else:
                 self._start_serving(clients, [connections, *brokers.values()])
+                await self._publisher.serve(connections, brokers.values())
                 if not stop.is_set():
                     ready(self._serving([connections, *brokers.values()]))
                 await stop.wait()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
+
+import trio
 
 from pykbroker.broker.directory_reports import DirectoryReports
 from pykbroker.broker.parts import Parts
@@ -25,15 +28,15 @@ class MetadataPublisher:
     """The task that applies each metadata image to the authorizer, replicas, connections, controller and coordinators.
 
     The order is this one: no request is served with a right that a committed change has taken away.
-
-    `of_clients` and `of_brokers` have the connections whose limits depend on the metadata, once the broker serves.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.reports = DirectoryReports(parts.lifecycle)
-        self.of_clients: tuple[Connections, ...] = ()
-        self.of_brokers: tuple[Connections, ...] = ()
+        self._connections: Sequence[Connections] = ()
+        self._image: MetadataImage | None = None
+        """The newest image whose configs the connections and the listeners get."""
+        self._configuring = trio.Lock()
 
     async def run(self) -> None:
         """Apply every update of the metadata until cancelled, once this broker has caught up with the log."""
@@ -46,15 +49,27 @@ class MetadataPublisher:
             await self._parts.replicas.apply(delta)
             if delta.configs_changed:
                 await self._parts.secured.look(partial(self._parts.current_config.under, delta.image))
-            if delta.configs_changed and (self.of_clients or self.of_brokers):
-                limits = await limits_under(self._parts, delta.image)
-                for connections in self.of_clients:
-                    connections.limit(limits)
-                for connections in self.of_brokers:
-                    connections.limit(limits.of_nodes())
-                await self._parts.listeners.follow(self._parts.current_config.under(delta.image))
+                self._image = delta.image
+                await self._configure()
             self.reports.note(await self._parts.replicas.misplaced(delta))
             self._coordinate(delta)
+
+    async def serve(self, of_clients: Connections, of_brokers: Iterable[Connections]) -> None:
+        """Let further changes of configs apply to these connections and to the listeners, and those so far at once."""
+        self._connections = of_clients, *of_brokers
+        await self._configure()
+
+    async def _configure(self) -> None:
+        async with self._configuring:  # the image is read inside, so that an older one never follows a newer one
+            image = self._image
+            if not self._connections or image is None:
+                return
+            limits = await limits_under(self._parts, image)
+            of_clients, *of_brokers = self._connections
+            of_clients.limit(limits)
+            for connections in of_brokers:
+                connections.limit(limits.of_nodes())
+            await self._parts.listeners.follow(self._parts.current_config.under(image))
 
     def _coordinate(self, delta: Delta) -> None:
         """Tell the coordinators which partitions of their topics this broker leads, and which topics are deleted."""

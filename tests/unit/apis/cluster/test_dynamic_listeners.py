@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 import trio
 
+from pykbroker.broker import metadata
+from pykbroker.broker.parts import Parts
 from pykbroker.core.address import Address
 from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.server.limits import Limits
 from tests.unit.apis.conftest import Client, LocalBroker, fetch_request, serving
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import (
@@ -124,6 +128,29 @@ async def test_a_broker_starts_with_the_listeners_that_were_added(
             wanted = {0: f"{OWN},EXT://{HOST}:{port}", 1: None}
             if start in wanted:
                 assert (await altered(client, {"listeners": wanted[start]})).error_code == 0
+
+
+async def test_a_listener_that_is_added_while_a_broker_starts_is_open_when_it_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker applies the change between the first look at the listeners and the beginning of service."""
+    added = AlterableConfig("listeners", 0, f"{OWN},EXT://{HOST}:{await free_port()}")
+    asked = 0
+
+    async def limits_under(parts: Parts, image: MetadataImage) -> Limits:
+        nonlocal asked
+        asked += 1
+        limits = await metadata.limits_under(parts, image)
+        if asked == 1:
+            resource = AlterConfigsResource(ConfigResource.BROKER, "1", [added])
+            await parts.controller.ask(IncrementalAlterConfigsRequest([resource]))
+        return limits
+
+    monkeypatch.setattr("pykbroker.broker.lifecycle.limits_under", limits_under)
+    async with serving(tmp_path, **STATIC) as local_broker:
+        assert set(local_broker.serving.listeners) == {"PLAINTEXT", "EXT"}
+        client = await local_broker.connect_to(local_broker.serving.listeners["EXT"])
+        assert (await client.call(MetadataRequest(topics=[]), 12)).brokers
 
 
 async def test_a_listener_that_cannot_be_is_refused(tmp_path: Path) -> None:
