@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ import trio
 
 from pykbroker.core.config.config import Texts
 from pykbroker.core.config.listeners import ListenerSettings
-from pykbroker.core.metadata.image import MetadataImage, RecordsImage
+from pykbroker.core.metadata.image import ClusterImage, MetadataImage, RecordsImage
 from pykbroker.world.off_loop import OffLoop
 from wire.stored.metadata_security import UserScramCredentialRecord
 
 if TYPE_CHECKING:
-    from pykbroker.core.security.sasl.scram import ScramCredential, ScramHash
+    from pykbroker.core.security.sasl.scram import ScramCredential, ScramHash, UnknownUsers
     from pykbroker.server.login.table import SaslListener
 
 MS_PER_S = 1000
@@ -39,8 +40,8 @@ class ListenerLogins:
         self._image, self._cluster_id, self._random_bits, self._off_loop = image, cluster_id, random_bits, off_loop
         self._computing = trio.Lock()
         """The lock that leaves all threads but one to others, however many strangers send passwords."""
-        self._secrets: dict[ScramHash, bytes] = {}
-        self._secrets_of: RecordsImage | None = None
+        self._unknown: dict[ScramHash, UnknownUsers] = {}
+        self._unknown_of: tuple[ClusterImage | None, RecordsImage | None] = None, None
 
     def of(self, listener: ListenerSettings, texts: Texts) -> SaslListener | None:
         """Return the log-in of a listener, or None for a listener without SASL. Raise StartError for a wrong config."""
@@ -61,7 +62,7 @@ class ListenerLogins:
             )
         return SaslListener(
             settings.mechanisms(
-                self._credential, self._secret, self._random_bits(8 * KEY_BYTES).to_bytes(KEY_BYTES, "big")
+                self._credential, self._unknown_users, self._random_bits(8 * KEY_BYTES).to_bytes(KEY_BYTES, "big")
             ),
             settings.reauth_ms,
             settings.receive_bytes_max,
@@ -83,18 +84,27 @@ class ListenerLogins:
 
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
-    def _secret(self, of: ScramHash) -> bytes:
-        """Return the key from which the salts of unknown users follow.
+    def _unknown_users(self, of: ScramHash) -> UnknownUsers:
+        """Return what stands for the credentials of unknown users, which is the same on all brokers of a cluster.
 
-        All brokers of a cluster must have the same, also after a restart, or a stranger who asks two of them learns
-        which users exist. It follows from a key that only brokers and one user can know, that of the user whose name
-        sorts first.
+        It must not change with the users, nor by a restart: a stranger who asks twice, or two brokers, would learn
+        which users exist. The secret follows from the directory id of a broker, which is random, is known to all
+        brokers, and is shown only to clients that may list the users. The iterations are those of most users.
         """
-        records = self._image().records
-        if records is not self._secrets_of:
-            self._secrets, self._secrets_of = {}, records
-        if of not in self._secrets:
-            known = [each for each in records.of(UserScramCredentialRecord) if each.mechanism == of.number]
-            first = min(known, key=lambda each: each.name, default=UserScramCredentialRecord())
-            self._secrets[of] = hashlib.sha256(self._cluster_id.encode() + first.server_key).digest()
-        return self._secrets[of]
+        image = self._image()
+        cluster, records = self._unknown_of
+        if image.cluster is not cluster or image.records is not records:
+            self._unknown, self._unknown_of = {}, (image.cluster, image.records)
+        if of not in self._unknown:
+            from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, UnknownUsers
+
+            known = [each for each in image.records.of(UserScramCredentialRecord) if each.mechanism == of.number]
+            counts = Counter(each.iterations for each in known)
+            iterations = max(counts, key=lambda each: (counts[each], -each), default=ITERATIONS_MIN)
+            self._unknown[of] = UnknownUsers(self._secret(image.cluster), iterations)
+        return self._unknown[of]
+
+    def _secret(self, cluster: ClusterImage) -> bytes:
+        """Return the secret of the broker with the lowest id that has registered directories."""
+        directories = (min(broker.directories) for _, broker in sorted(cluster.brokers.items()) if broker.directories)
+        return hashlib.sha256(self._cluster_id.encode() + next(directories, b"")).digest()

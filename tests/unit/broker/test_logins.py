@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from pykbroker.broker.logins import ListenerLogins
 from pykbroker.core.address import Address
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
-from pykbroker.core.metadata.image import MetadataImage, RecordsImage
+from pykbroker.core.metadata.image import BrokerImage, ClusterImage, MetadataImage, RecordsImage
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge, Computation
 from pykbroker.core.security.sasl.scram import SHA_256, SHA_512, ScramHash, scram_credential
@@ -42,7 +43,13 @@ def image(*users: tuple[str, ScramHash, str]) -> MetadataImage:
         rows[UserScramCredentialRecord.record_type, (name, of.number)] = UserScramCredentialRecord(
             name, of.number, made.salt, made.stored_key, made.server_key, made.iterations
         )
-    return MetadataImage(records=RecordsImage(by_key=rows))
+    return MetadataImage(records=RecordsImage(by_key=rows), cluster=cluster(7, "a7", "b7"))
+
+
+def cluster(node_id: int, *directories: str) -> ClusterImage:
+    """Return a cluster of one broker with these directories."""
+    ids = tuple(each.encode() for each in directories)
+    return ClusterImage({node_id: BrokerImage(node_id, bytes(16), epoch=0, directories=ids)})
 
 
 async def here(function: Callable[..., Any], *args: object) -> Any:
@@ -97,13 +104,37 @@ def test_all_brokers_of_a_cluster_answer_alike_about_unknown_users() -> None:
     broker, other = Broker("c", *users), Broker("c", *reversed(users))
     assert broker.first("nobody") == other.first("nobody") == broker.first("nobody")
     assert broker.first("bob") == other.first("bob")
-    asked = {
-        Broker(cluster, *known).first("nobody", of) for cluster in "cd" for known in ((), users) for of in (SHA_256,)
-    }
+    asked = {Broker(cluster, *users).first("nobody", of) for cluster in "cd" for of in (SHA_256, SHA_512)}
     assert len(asked) == 4
+
+
+def test_answers_about_unknown_users_change_with_no_user_and_follow_from_a_secret() -> None:
+    broker = Broker("c", ("bob", SHA_256, "one"))
     before = broker.first("nobody")
-    broker.image = image(("bob", SHA_256, "one"), ("zoe", SHA_256, "changed"))
+    for users in ((), (("aaa", SHA_256, "new"), ("bob", SHA_256, "one")), (("bob", SHA_256, "changed"),)):
+        broker.image = image(*users)
+        assert broker.first("nobody") == before
+    more = {**cluster(9, "a9").brokers, **broker.image.cluster.brokers}
+    broker.image = replace(broker.image, cluster=ClusterImage(more))
     assert broker.first("nobody") == before
+    broker.image = replace(broker.image, cluster=cluster(7, "another"))
+    assert broker.first("nobody") != before
+
+
+@pytest.mark.parametrize(
+    ("of_users", "iterations"),
+    [((), 4096), ((8192,), 8192), ((8192, 4096, 8192), 8192), ((8192, 4096), 4096), ((4096,) * 2 + (16_384,), 4096)],
+)
+def test_unknown_users_have_the_iterations_of_most_users(of_users: tuple[int, ...], iterations: int) -> None:
+    broker = Broker()
+    rows = {
+        (UserScramCredentialRecord.record_type, (f"u{i}", 1)): UserScramCredentialRecord(f"u{i}", 1, iterations=each)
+        for i, each in enumerate(of_users)
+    }
+    rows[UserScramCredentialRecord.record_type, ("v", 2)] = UserScramCredentialRecord("v", 2, iterations=5000)
+    broker.image = MetadataImage(records=RecordsImage(by_key=rows))
+    assert broker.first("nobody").endswith(b",i=%d" % iterations)
+    assert broker.first("nobody", SHA_512).endswith(b",i=5000")
 
 
 def test_nonces_are_random_text_of_kafkas_length() -> None:

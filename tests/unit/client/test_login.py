@@ -15,7 +15,7 @@ from pykbroker.core.security.sasl.client import CLIENT_MECHANISMS, client_mechan
 from pykbroker.core.security.sasl.login import Login
 from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Mechanism
 from pykbroker.core.security.sasl.plain import Plain
-from pykbroker.core.security.sasl.scram import SCRAM_HASHES, Scram, scram_credential
+from pykbroker.core.security.sasl.scram import SCRAM_HASHES, Scram, UnknownUsers, scram_credential
 from pykbroker.core.security.secret import Secret
 from tests.unit.client.fake_broker import FakeBroker
 from wire.api import ApiKey
@@ -48,7 +48,7 @@ class SaslBroker(FakeBroker):
         super().__init__()
         mechanisms: dict[str, Mechanism] = {"PLAIN": Plain({"alice": Secret("secret")})}
         for name, of in SCRAM_HASHES.items():
-            mechanisms[name] = Scram(of, {"alice": CREDENTIALS[name]}.get, lambda: b"key")
+            mechanisms[name] = Scram(of, {"alice": CREDENTIALS[name]}.get, lambda: UnknownUsers(b"key"))
         self.login = Login(mechanisms, dict.fromkeys(mechanisms, lifetime_ms), 0)
         self.seen: list[str] = []
         self.split_at = 0

@@ -18,6 +18,7 @@ from pykbroker.core.security.sasl.scram import (
     SHA_512,
     ScramCredential,
     ScramHash,
+    UnknownUsers,
     scram_credential,
     unknown_credential,
 )
@@ -26,16 +27,16 @@ from pykbroker.core.security.sasl.scram import (
 class PlainByScram:
     """PLAIN for the users that `credential_of` has a credential of. An instance is the exchange of each log-in, too.
 
-    `secret` returns the key from which the salts of unknown users follow. `key` is random.
+    `unknown` returns what stands for the credentials of all others. `key` is random.
     """
 
     def __init__(
         self,
         credential_of: Callable[[ScramHash, str], ScramCredential | None],
-        secret: Callable[[ScramHash], bytes],
+        unknown: Callable[[ScramHash], UnknownUsers],
         key: bytes,
     ) -> None:
-        self._credential_of, self._secret, self._key = credential_of, secret, key
+        self._credential_of, self._unknown, self._key = credential_of, unknown, key
         self._right: dict[str, tuple[bytes, bytes]] = {}
         """User -> the stored key of the credential, and the hash of the password that belongs to it."""
 
@@ -78,7 +79,7 @@ class PlainByScram:
             found = self._credential_of(of, user)
             if found is not None:
                 return of, found, found.iterations >= ITERATIONS_MIN
-        return SHA_256, unknown_credential(SHA_256, user, self._secret(SHA_256)), False
+        return SHA_256, unknown_credential(SHA_256, user, self._unknown(SHA_256)), False
 
     def _hash(self, user: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{user}\0{password}".encode(errors="surrogatepass"), "sha256")

@@ -69,24 +69,35 @@ class ScramCredential:
         return f"ScramCredential({self.iterations} iterations)"
 
 
+class UnknownUsers:
+    """The facts from which the credentials of users without one are made up. The repr has no secret.
+
+    `secret` is the key of their salts: whoever knows it can distinguish them from others.
+    """
+
+    __slots__ = ("iterations", "secret")
+
+    def __init__(self, secret: bytes, iterations: int = ITERATIONS_MIN) -> None:
+        self.secret, self.iterations = secret, iterations
+
+
 class Scram:
     """A SCRAM mechanism.
 
-    `credential_of` returns the credential of a user, or None. `secret` returns the key from which the salts of unknown
-    users follow: whoever knows it can distinguish them from others.
+    `credential_of` returns the credential of a user, or None. `unknown` returns what stands for those of all others.
     """
 
     def __init__(
-        self, of: ScramHash, credential_of: Callable[[str], ScramCredential | None], secret: Callable[[], bytes]
+        self, of: ScramHash, credential_of: Callable[[str], ScramCredential | None], unknown: Callable[[], UnknownUsers]
     ) -> None:
-        self._of, self._credential_of, self._secret = of, credential_of, secret
+        self._of, self._credential_of, self._unknown = of, credential_of, unknown
 
     def begin(self, nonce: str) -> ScramExchange:
         return ScramExchange(self._of, self._credential, nonce)
 
     def _credential(self, user: str) -> tuple[ScramCredential, bool]:
         """Return a credential, and whether it is that of an existing user whose iterations are enough."""
-        made_up = unknown_credential(self._of, user, self._secret())
+        made_up = unknown_credential(self._of, user, self._unknown())
         found = self._credential_of(user)
         if found is None:
             return made_up, False
@@ -182,11 +193,11 @@ def user_of(name: str) -> str:
     return user.replace("=3D", "=")
 
 
-def unknown_credential(of: ScramHash, user: str, secret: bytes) -> ScramCredential:
+def unknown_credential(of: ScramHash, user: str, unknown: UnknownUsers) -> ScramCredential:
     """Return the credential that no password fits, for a user without one: the same each time."""
-    made = hmac.digest(secret, f"{of.mechanism}\0{user}".encode(), "sha512")
+    made = hmac.digest(unknown.secret, f"{of.mechanism}\0{user}".encode(), "sha512")
     salt = base36(int.from_bytes(made, "big") >> (8 * len(made) - NONCE_BITS))
-    return ScramCredential(salt.encode(), bytes(of.bytes), bytes(of.bytes), ITERATIONS_MIN)
+    return ScramCredential(salt.encode(), bytes(of.bytes), bytes(of.bytes), unknown.iterations)
 
 
 def base36(number: int) -> str:

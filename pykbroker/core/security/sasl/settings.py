@@ -16,7 +16,7 @@ from pykbroker.core.security.sasl.jaas import LoginModule, parse_jaas
 from pykbroker.core.security.sasl.mechanism import Mechanism
 from pykbroker.core.security.sasl.plain import USER_OPTION, Plain, plain_users
 from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
-from pykbroker.core.security.sasl.scram import SCRAM_HASHES, Scram, ScramCredential, ScramHash
+from pykbroker.core.security.sasl.scram import SCRAM_HASHES, Scram, ScramCredential, ScramHash, UnknownUsers
 from pykbroker.core.security.secret import Secret
 
 PLAIN = "PLAIN"
@@ -46,31 +46,31 @@ class SaslSettings(msgspec.Struct, frozen=True):
     def mechanisms(
         self,
         credential_of: Callable[[ScramHash, str], ScramCredential | None],
-        secret: Callable[[ScramHash], bytes],
+        unknown: Callable[[ScramHash], UnknownUsers],
         key: bytes,
     ) -> dict[str, Mechanism]:
-        """Return the enabled mechanisms by name. SCRAM asks the functions for a user's credential and for a secret.
+        """Return the enabled mechanisms by name. SCRAM asks `credential_of` for that of a user.
 
-        `key` is random.
+        `unknown` returns what stands for the credentials of all others. `key` is random.
         """
         found: dict[str, Mechanism] = {}
         for name in self.enabled:
             if name != PLAIN:
-                found[name] = scram(SCRAM_HASHES[name], credential_of, secret)
+                found[name] = scram(SCRAM_HASHES[name], credential_of, unknown)
             elif self.users is not None:
                 found[name] = Plain(self.users)
             else:
-                found[name] = PlainByScram(credential_of, secret, key)
+                found[name] = PlainByScram(credential_of, unknown, key)
         return found
 
 
 def scram(
     of: ScramHash,
     credential_of: Callable[[ScramHash, str], ScramCredential | None],
-    secret: Callable[[ScramHash], bytes],
+    unknown: Callable[[ScramHash], UnknownUsers],
 ) -> Scram:
     """Return the SCRAM mechanism with this hash function."""
-    return Scram(of, lambda user: credential_of(of, user), lambda: secret(of))
+    return Scram(of, lambda user: credential_of(of, user), lambda: unknown(of))
 
 
 def sasl_settings(texts: Texts, listener: ListenerSettings) -> SaslSettings:

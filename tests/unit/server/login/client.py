@@ -13,7 +13,7 @@ import trio.testing
 from pykbroker.core.security.sasl.mechanism import Mechanism
 from pykbroker.core.security.sasl.plain import Plain
 from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
-from pykbroker.core.security.sasl.scram import SHA_256, Scram, scram_credential
+from pykbroker.core.security.sasl.scram import SHA_256, Scram, UnknownUsers, scram_credential
 from pykbroker.core.security.secret import Secret
 from pykbroker.server.handler import RequestContext
 from pykbroker.server.login.logins import Logins
@@ -50,9 +50,11 @@ def listener(reauth_ms: int = 0) -> SaslListener:
     credential = scram_credential(SHA_256, "secret", b"salt", 4096)
     mechanisms: dict[str, Mechanism] = {
         "PLAIN": Plain(users),
-        "SCRAM-SHA-256": Scram(SHA_256, {"alice": credential}.get, lambda: b"key"),
+        "SCRAM-SHA-256": Scram(SHA_256, {"alice": credential}.get, lambda: UnknownUsers(b"key")),
         "LASTING": Plain(users),
-        "BY_SCRAM": PlainByScram(lambda of, user: {"alice": credential}.get(user), lambda of: b"key", b"key"),
+        "BY_SCRAM": PlainByScram(
+            lambda of, user: {"alice": credential}.get(user), lambda of: UnknownUsers(b"key"), b"key"
+        ),
     }
     reauth = {"PLAIN": reauth_ms, "LASTING": 3000}
     return SaslListener(mechanisms, reauth, RECEIVE_BYTES_MAX, DELAY_S, lambda: "nonce", compute)

@@ -21,6 +21,7 @@ from pykbroker.core.security.sasl.scram import (
     SHA_256,
     Scram,
     ScramHash,
+    UnknownUsers,
     scram_credential,
 )
 from pykbroker.core.security.secret import Secret
@@ -34,7 +35,7 @@ def broker() -> Login:
     mechanisms: dict[str, Mechanism] = {"PLAIN": Plain({USER: Secret("secret")})}
     for name, of in SCRAM_HASHES.items():
         credential = scram_credential(of, "secret", b"salt", ITERATIONS_MIN)
-        mechanisms[name] = Scram(of, {USER: credential}.get, lambda: b"key")
+        mechanisms[name] = Scram(of, {USER: credential}.get, lambda: UnknownUsers(b"key"))
     return Login(mechanisms, {}, 0)
 
 

@@ -12,6 +12,7 @@ from pykbroker.core.security.sasl.scram import (
     SHA_512,
     ScramCredential,
     ScramHash,
+    UnknownUsers,
     scram_credential,
     unknown_credential,
 )
@@ -25,7 +26,9 @@ class Users:
 
     def __init__(self) -> None:
         self.credentials: dict[tuple[ScramHash, str], ScramCredential] = {}
-        self.plain = PlainByScram(lambda of, user: self.credentials.get((of, user)), lambda of: b"secret", b"key")
+        self.plain = PlainByScram(
+            lambda of, user: self.credentials.get((of, user)), lambda of: UnknownUsers(b"secret"), b"key"
+        )
         self.computations = 0
 
     def set(self, user: str, password: str, of: ScramHash = SHA_256, salt: bytes = b"salt") -> None:
@@ -106,7 +109,7 @@ def test_neither_few_iterations_nor_the_keys_of_an_unknown_user_let_anyone_in(us
     answer = users.plain.answer(b"\0nobody\0p")
     assert isinstance(answer, Computation)
     with pytest.raises(AuthenticationFailed):
-        answer.answer(unknown_credential(SHA_256, "nobody", b"secret").stored_key)
+        answer.answer(unknown_credential(SHA_256, "nobody", UnknownUsers(b"secret")).stored_key)
 
 
 def test_nothing_that_is_kept_has_a_password(users: Users) -> None:

@@ -17,6 +17,7 @@ from pykbroker.core.security.sasl.scram import (
     ScramCredential,
     ScramExchange,
     ScramHash,
+    UnknownUsers,
     scram_credential,
     unknown_credential,
 )
@@ -34,7 +35,7 @@ def begin(
 ) -> ScramExchange:
     """Return the exchange of a broker with the users `bob` and `b,o=b`."""
     users = dict.fromkeys(("bob", "b,o=b"), credential or CREDENTIALS[of])
-    return Scram(of, users.get, lambda: secret).begin("server")
+    return Scram(of, users.get, lambda: UnknownUsers(secret)).begin("server")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def begin(
 )
 def test_the_exchange_of_the_rfc(of: ScramHash, salt: str, nonces: tuple[str, str], proof: str, signature: str) -> None:
     credential = scram_credential(of, "pencil", b64decode(salt), 4096)
-    exchange = Scram(of, {"user": credential}.get, lambda: b"").begin(nonces[1])
+    exchange = Scram(of, {"user": credential}.get, lambda: UnknownUsers(b"")).begin(nonces[1])
     nonce = "".join(nonces)
     first = exchange.answer(f"n,,n=user,r={nonces[0]}".encode())
     assert (first.token.decode(), first.user) == (f"r={nonce},s={salt},i=4096", None)
@@ -180,7 +181,7 @@ def test_a_proof_that_was_overheard_is_worth_nothing_in_another_exchange() -> No
     exchange = begin()
     message = final(SHA_256, "n=bob,r=client", exchange.answer(b"n,,n=bob,r=client").token)
     assert exchange.answer(message).user == "bob"
-    other = Scram(SHA_256, {"bob": CREDENTIALS[SHA_256]}.get, lambda: b"").begin("server2")
+    other = Scram(SHA_256, {"bob": CREDENTIALS[SHA_256]}.get, lambda: UnknownUsers(b"")).begin("server2")
     other.answer(b"n,,n=bob,r=client")
     with pytest.raises(AuthenticationFailed):
         other.answer(message)
@@ -216,10 +217,10 @@ def test_an_unknown_user_fails_like_a_known_one_with_a_wrong_password(name: str)
 
 def test_an_unknown_user_has_a_salt_of_its_own_the_same_each_time() -> None:
     salts = {
-        (of, user, secret): unknown_credential(of, user, secret).salt
+        (of, user, unknown): unknown_credential(of, user, unknown).salt
         for of in (SHA_256, SHA_512)
         for user in ("a", "b", "a\0")
-        for secret in (b"1", b"2")
+        for unknown in (UnknownUsers(b"1"), UnknownUsers(b"2"))
     }
     assert len(set(salts.values())) == len(salts)
     assert all(salt == unknown_credential(*key).salt for key, salt in salts.items())
