@@ -65,8 +65,7 @@ class WriteRights(msgspec.Struct, frozen=True):
 
         Raise ApiError if the whole request is refused.
         """
-        parts = (part for data in request.topic_data for part in data.partition_data)
-        if not any(is_transactional(part.records or b"") for part in parts):
+        if not has_transactional(request):
             return None
         require(context, PRODUCE_TRANSACTION, transactional_id)
         found = self._transactional(context, request)
@@ -138,6 +137,16 @@ def not_admitted(code: ErrorCode, version: int) -> ApiError:
             f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}",
         )
     return ApiError(code)
+
+
+def has_transactional(request: ProduceRequest) -> bool:
+    """Whether a batch of the request is transactional."""
+    for data in request.topic_data:
+        for part in data.partition_data:
+            records = part.records
+            if records and is_transactional(records):
+                return True
+    return False
 
 
 def is_transactional(data: Buffer) -> bool:

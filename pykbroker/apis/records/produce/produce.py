@@ -14,11 +14,12 @@ from collections.abc import Callable
 
 import trio
 
-from pykbroker.apis.records.produce.admit import WriteRights, admit
+from pykbroker.apis.records.produce.admit import WriteRights, admit, has_transactional
 from pykbroker.apis.records.produce.append import AT_ONCE_MAX, Unopened, append, ended, joined, pieces
 from pykbroker.apis.records.produce.settle import Failure, Unsettled, failed, name_leaders, settle, unanswered
 from pykbroker.coordinator.admission import Admission
 from pykbroker.core.errors import ApiError
+from pykbroker.core.security.rights import PRODUCE_TRANSACTION
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
@@ -49,6 +50,10 @@ class Produce(ApiHandler, frozen=True):
             return refusal(request, context.version, ErrorCode.INVALID_REQUIRED_ACKS)
         if request.transactional_id is not None:
             return self._in_transaction(context, request, request.transactional_id)
+        topics = request.topic_data
+        # `admit` refuses a batch that is alone in its request
+        if (len(topics) != 1 or len(topics[0].partition_data) != 1) and has_transactional(request):
+            return refused(request, context.version, PRODUCE_TRANSACTION.code)
         return self._append(context, request)
 
     def handle_large(self, context: RequestContext, request: ProduceRequest) -> Answer:
@@ -56,6 +61,8 @@ class Produce(ApiHandler, frozen=True):
         many = sum(len(data.partition_data) for data in request.topic_data) > AT_ONCE_MAX
         if not many or request.acks not in ACKS or request.transactional_id is not None:
             return self(context, request)
+        if has_transactional(request):
+            return refused(request, context.version, PRODUCE_TRANSACTION.code)
         return Later(self._append_many(context, request), holds_connection=True)
 
     # ---- admit
@@ -69,8 +76,7 @@ class Produce(ApiHandler, frozen=True):
         try:
             admission = self.rights.admission(context, request, transactional_id, self.wall_ms())
         except ApiError as error:
-            response = refusal(request, context.version, error.code, error.message)
-            return response if request.acks else unanswered(response)
+            return refused(request, context.version, error.code, error.message)
         if admission is None or not self.rights.needs_answer(context, admission):
             return self._append(context, request, admission)
         verifying = self._verify(context, request, transactional_id, admission)
@@ -162,3 +168,9 @@ class Produce(ApiHandler, frozen=True):
             if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 result.error_code = self.replicas.why_absent(TopicPartition(topic, result.index))
         name_leaders(self.hints, context, response, failures)
+
+
+def refused(request: ProduceRequest, version: int, code: ErrorCode, message: str | None = None) -> Answer:
+    """Return the answer to a request whose partitions all have the same error."""
+    response = refusal(request, version, code, message)
+    return response if request.acks else unanswered(response)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import trio
 
+from pykbroker.apis.records.produce.append import AT_ONCE_MAX
 from pykbroker.apis.records.produce.settle import Unsettled, settle
+from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from tests.unit.apis.conftest import Client, LocalBroker, batch, produce_request
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
@@ -186,6 +188,23 @@ async def test_log_append_time_is_returned_and_stored(client: Client) -> None:
     assert answer.log_append_time_ms == stored.max_timestamp > 1_700_000_000_000
     assert stored.is_log_append_time
     assert stored.crc_ok()
+
+
+@pytest.mark.parametrize("partitions", [2, AT_ONCE_MAX + 1])
+async def test_a_transactional_batch_without_a_transactional_id_refuses_the_whole_request(
+    client: Client, partitions: int
+) -> None:
+    transactional = batch(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    request = produce_request("a", batch(b"y" * LARGE_FRAME_BYTES))
+    request.topic_data += [produce_request("b", batch(b"y")).topic_data[0] for _ in range(partitions - 2)]
+    request.topic_data += produce_request("b", transactional).topic_data
+    response = await client.call(request, 12)
+    codes = {one.error_code for topic in response.responses for one in topic.partition_responses}
+    assert codes == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    assert (await client.produce("a", batch(b"z"))).base_offset == 0
+    request.acks = 0
+    await client.send(request, 12)
+    assert await client.closed()
 
 
 @pytest.mark.parametrize(
