@@ -121,7 +121,7 @@ class Metadata(ApiHandler, frozen=True):
         """Return the cached response to an equal request.
 
         The cache is cleared when the image changes or a log goes offline. A response that refuses a topic is not
-        cached, since the authorizer logs each refusal.
+        cached, since the authorizer logs each refusal, nor is the cache used while it logs what it allows.
         """
         image, topics = self.image(), request.topics
         cache_key = (
@@ -135,7 +135,7 @@ class Metadata(ApiHandler, frozen=True):
             None if topics is None else tuple(dict.fromkeys([(topic.name, topic.topic_id) for topic in topics])),
         )
         cached = self.answers.find(image, cache_key)
-        if cached is not None and not any(map(self.replicas.offline, cached.topics)):
+        if cached is not None and not context.session.is_audited and not any(map(self.replicas.offline, cached.topics)):
             return cached.answer
         return now_or_later(self._describe(context, request, image, cache_key))
 

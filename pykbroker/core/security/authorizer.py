@@ -42,6 +42,9 @@ class DenyClusterAction:
     def basis(self, session: Session) -> Hashable:
         return None
 
+    def logs_allowed(self) -> bool:
+        return False
+
 
 def authorized_operations(session: Session, api: ApiKey, resource: ResourceType, name: str) -> int:
     """Return a bit field of the allowed operations, as in the responses of Metadata and DescribeCluster (KIP-430).

@@ -68,6 +68,9 @@ class Authorizer(Protocol):
         What is cached for clients is cached by it.
         """
 
+    def logs_allowed(self) -> bool:
+        """Whether positive decisions are logged. Every request is then decided anew."""
+
 
 class Session(msgspec.Struct, frozen=True, gc=False):
     """The facts about one connection that all of its requests share.
@@ -95,6 +98,11 @@ class Session(msgspec.Struct, frozen=True, gc=False):
     def basis(self) -> Hashable:
         """Return what decides on the rights of the client, beside its listener: what is cached is cached by it."""
         return None if self.authorizer is None else self.authorizer.basis(self)
+
+    @property
+    def is_audited(self) -> bool:
+        """Whether each decision about the client is logged, so that no response to it comes from a cache."""
+        return self.authorizer is not None and self.authorizer.logs_allowed()
 
     def __str__(self) -> str:
         host = f"[{self.client_host}]" if ":" in self.client_host else self.client_host

@@ -40,6 +40,9 @@ class Denies:
     def basis(self, session: Session) -> Hashable:
         return None
 
+    def logs_allowed(self) -> bool:
+        return False
+
 
 def context(version: int, authorizer: Authorizer | None = None) -> RequestContext:
     """Return the context of a request of the given version from a client at 127.0.0.1."""

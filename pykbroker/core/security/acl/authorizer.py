@@ -69,6 +69,9 @@ class AclAuthorizer:
             return True
         return session.principal, session.client_host if self._index.host_count else None, self._updates
 
+    def logs_allowed(self) -> bool:
+        return self._audit.wants_allowed()
+
     def allows(
         self,
         session: Session,

@@ -14,6 +14,8 @@ from pykbroker.apis.topics.metadata import Metadata
 from pykbroker.core.address import Address
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.core.security.acl.authorizer import AclAuthorizer
+from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.server.answers import Answers, Kept
 from pykbroker.server.endpoints import BrokerEndpoints
@@ -30,6 +32,13 @@ from wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartiti
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 NO_OPERATIONS = -(2**31)
+IMAGE = MetadataImage()
+REPLICAS: Any = SimpleNamespace(offline=lambda topic_id: set())
+
+
+def empty() -> MetadataImage:
+    """Return the same image each time, so that responses made from it are cached."""
+    return IMAGE
 
 
 def asking(*names: str, create: bool = False) -> MetadataRequest:
@@ -230,9 +239,8 @@ def test_repeated_topic_names_share_one_cached_response() -> None:
             return super().find(image, question)
 
     nothing: Any = None
-    replicas: Any = SimpleNamespace(offline=lambda topic_id: set())
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", MetadataImage, nothing, endpoints, False, replicas, Noting())
+    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Noting())
     for names in (["a", "b"], ["a", "b", "a", "a"]):
         gone_through(api(context(9), asking(*names)))
     assert questions[0] == questions[1]
@@ -251,7 +259,7 @@ class AllowsAliceAtHome(Denies):
 def test_a_cached_response_is_used_only_for_clients_with_equal_rights() -> None:
     nothing: Any = None
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", MetadataImage, nothing, endpoints, False, nothing, Answers())
+    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Answers())
     for principal, host in (("User:alice", "10.0.0.1"), ("User:alice", "10.0.0.2"), ("User:bob", "10.0.0.1")) * 2:
         session = replace(SESSION, principal=principal, client_host=host, authorizer=AllowsAliceAtHome())
         answer = gone_through(api(RequestContext(12, "test", session), asking("t")))
@@ -259,6 +267,30 @@ def test_a_cached_response_is_used_only_for_clients_with_equal_rights() -> None:
         may_see = (principal, host) == ("User:alice", "10.0.0.1")
         expected = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may_see else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert code == expected
+
+
+def test_each_response_is_decided_anew_while_the_audit_log_has_what_is_allowed() -> None:
+    lines: list[str] = []
+
+    class Audit:
+        """An audit log whose level a test sets."""
+
+        wants = False
+
+        def wants_allowed(self) -> bool:
+            return self.wants
+
+        def log(self, session: Session, operation: Operation, resource: ResourceType, name: str, *_: object) -> None:
+            lines.append(name)
+
+    audit = Audit()
+    authorizer = AclAuthorizer(frozenset({"User:ANONYMOUS"}), audit)
+    nothing: Any = None
+    endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
+    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Answers())
+    for audit.wants in (False, True, True, False):
+        gone_through(api(context(12, authorizer), asking("t")))
+    assert lines == ["t", "t"]
 
 
 async def test_rights_that_end_while_a_topic_is_created_end_in_the_cache_too() -> None:
@@ -279,10 +311,9 @@ async def test_rights_that_end_while_a_topic_is_created_end_in_the_cache_too() -
         async def create_topics(self, request: object) -> None:
             authorizer.changes += 1
 
-    nothing: Any = None
     automatic: Any = Automatic()
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", MetadataImage, automatic, endpoints, True, nothing, Answers())
+    api = Metadata(1, "c", empty, automatic, endpoints, True, REPLICAS, Answers())
     created = await work_of(gone_through(api(context(12, authorizer), asking("t", create=True))))
     for answer in (gone_through(created), gone_through(api(context(12, authorizer), asking("t", create=True)))):
         (topic,) = decoder(MetadataResponse, 12)(answer.parts[0], 0, len(answer.parts[0])).topics

@@ -60,6 +60,9 @@ class Topics:
     def basis(self, session: Session) -> None:
         return None
 
+    def logs_allowed(self) -> bool:
+        return False
+
 
 @pytest.fixture
 async def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
