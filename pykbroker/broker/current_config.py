@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+
+def live_config(started: BrokerConfig) -> LiveConfig:
+    """Return the effective config, which logs that a config provider cannot be read."""
+    return LiveConfig(
+        started, lambda reason: logger.error("config providers: %s. Values with variables stay as they were", reason)
+    )
 
 
 class CurrentConfig:

@@ -11,7 +11,7 @@ import trio
 
 from pykbroker.broker.address import BoundListeners, all_advertised
 from pykbroker.broker.client_listeners import ClientListeners
-from pykbroker.broker.current_config import CurrentConfig
+from pykbroker.broker.current_config import CurrentConfig, live_config
 from pykbroker.broker.directories import leave_untouched, open_directories
 from pykbroker.broker.directory_states import DirectoryStates
 from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
@@ -167,7 +167,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
 
     Raise StartError if the broker cannot start. No directory stays locked in that case.
     """
-    config, live, turns = settings.config, LiveConfig(settings.config), Turns(world.ticks_ns)
+    config, live, turns = settings.config, live_config(settings.config), Turns(world.ticks_ns)
     descriptors = Descriptors(world.open_files_max, len(world.disks), config.pykbroker_client_descriptors_min)
     descriptors.check_start()
     configs = TopicConfigs(live)

@@ -85,6 +85,27 @@ def test_variables_that_cannot_be_read_leave_the_other_dynamic_configs(secrets: 
     assert LiveConfig(with_provider()).under(Dynamic({}, texts)).get("log.segment.bytes") == 2_000_000
 
 
+def test_values_with_variables_that_cannot_be_read_any_more_stay_and_the_reason_is_reported_once(secrets: Path) -> None:
+    reported: list[str] = []
+    static = {**PROVIDER, "config.providers.file.param.allowed.paths": str(secrets)}
+    live = LiveConfig(with_provider(**static), reported.append)
+    own = {**PROVIDER, THREADS: f"${{file:{secrets}:threads}}", PASSWORD: f"${{file:{secrets}:password}}"}
+    assert live.under(Dynamic({}, own)).get(THREADS) == 2
+    written = secrets.read_text()
+    secrets.unlink()
+    for size in ("2000000", "3000000"):
+        config = live.under(Dynamic({"log.segment.bytes": size}, own))
+        assert (config.get(THREADS), config.texts[PASSWORD]) == (2, "CANARY")
+        assert config.get("log.segment.bytes") == int(size)
+        live.under(Dynamic())
+    assert reported == [f"Could not read properties from file {secrets}, in the value of {THREADS}"]
+    secrets.write_text(written.replace("2", "3"))
+    assert live.under(Dynamic({}, own)).get(THREADS) == 3
+    secrets.unlink()
+    assert live.under(Dynamic({}, {**own, "log.segment.bytes": "2000000"})).get(THREADS) == 3
+    assert len(reported) == 2
+
+
 def test_a_broker_checks_a_dynamic_config_by_the_value_of_its_variable(secrets: Path) -> None:
     threads, password = f"${{file:{secrets}:threads}}", f"${{file:{secrets}:password}}"
     for wanted, message in (
