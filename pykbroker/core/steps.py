@@ -26,6 +26,16 @@ def finish(steps: Steps[T]) -> T:
         return result
 
 
+def chosen(things: Iterable[T], predicate: Callable[[T], bool]) -> Steps[list[T]]:
+    """Return the things for which the predicate is true, with one call in each step."""
+    found = []
+    for thing in things:
+        if predicate(thing):
+            found.append(thing)
+        yield
+    return found
+
+
 def each(function: Callable[[T], R], things: Iterable[T]) -> Steps[list[R]]:
     """Return the function's result for each thing, with one call in each step."""
     results = []

@@ -13,7 +13,12 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import authorized_operations
 from pykbroker.core.security.operation import ResourceType
-from pykbroker.core.security.rights import CONSUMER_GROUP_DESCRIBE_GROUP, CONSUMER_GROUP_DESCRIBE_TOPIC, may
+from pykbroker.core.security.rights import (
+    CONSUMER_GROUP_DESCRIBE_GROUP,
+    CONSUMER_GROUP_DESCRIBE_TOPIC,
+    allowed_in_steps,
+    may,
+)
 from pykbroker.core.steps import Steps, each
 from pykbroker.machines.call import Call, refused, when_settled
 from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
@@ -56,17 +61,21 @@ class ConsumerGroupDescribe(ApiHandler, frozen=True):
         self, context: RequestContext, request: ConsumerGroupDescribeRequest, calls: list[Call]
     ) -> Steps[ConsumerGroupDescribeResponse]:
         asked = zip(request.group_ids, calls, strict=True)
-        groups = yield from each(lambda one: self._described(context, request, *one), asked)
+        groups = []
+        for group_id, call in asked:
+            groups.append((yield from self._described(context, request, group_id, call)))
+            yield
         return ConsumerGroupDescribeResponse(groups=groups)
 
     def _described(
         self, context: RequestContext, request: ConsumerGroupDescribeRequest, group_id: str, call: Call
-    ) -> DescribedGroup:
+    ) -> Steps[DescribedGroup]:
         try:
             group: DescribedGroup = call.result().groups[0]
         except ApiError as error:
             return _failed(group_id, error)
-        if not all(may(context, CONSUMER_GROUP_DESCRIBE_TOPIC, name) for name in _topics(group)):
+        names = _topics(group)
+        if len((yield from allowed_in_steps(context, CONSUMER_GROUP_DESCRIBE_TOPIC, names))) < len(names):
             return _failed(
                 group_id,
                 ApiError(

@@ -14,11 +14,13 @@ from pykbroker.core.security.rights import (
     CONSUMER_GROUP_HEARTBEAT_GROUP,
     CONSUMER_GROUP_HEARTBEAT_PATTERN,
     CONSUMER_GROUP_HEARTBEAT_TOPIC,
-    allowed,
+    allowed_in_steps,
     asked_later,
+    has_acls,
     require,
 )
-from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
+from pykbroker.core.steps import Steps
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -37,8 +39,19 @@ class ConsumerGroupHeartbeat(ApiHandler, frozen=True):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         require(context, CONSUMER_GROUP_HEARTBEAT_GROUP, request.group_id)
         names = set(request.subscribed_topic_names or ())
-        if len(allowed(context, CONSUMER_GROUP_HEARTBEAT_TOPIC, names)) < len(names):
+        if names and has_acls(context):
+            return Later(self._authorize(context, request, names), holds_connection=True)
+        return self._ask(context, request)
+
+    def _authorize(
+        self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, names: set[str]
+    ) -> Steps[Answer]:
+        shown = yield from allowed_in_steps(context, CONSUMER_GROUP_HEARTBEAT_TOPIC, names)
+        if len(shown) < len(names):
             raise ApiError(CONSUMER_GROUP_HEARTBEAT_TOPIC.code)
+        return self._ask(context, request)
+
+    def _ask(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
         shows = asked_later(context, CONSUMER_GROUP_HEARTBEAT_PATTERN)
         asked = ClientRequest(
             request, context.version, context.client_id or "", f"/{context.session.client_host}", shows

@@ -25,7 +25,7 @@ from pykbroker.core.security.rights import (
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.server.endpoints import BrokerEndpoints
-from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.find_coordinator import Coordinator, CoordinatorType, FindCoordinatorRequest, FindCoordinatorResponse
@@ -50,13 +50,19 @@ class FindCoordinator(ApiHandler, frozen=True):
     def __call__(self, context: RequestContext, request: FindCoordinatorRequest) -> Answer:
         keys = request.coordinator_keys if context.version >= KEYS_VERSION_FIRST else [request.key_]
         topic = self.topics.get(request.key_type)
-        if (
-            topic is not None
-            and topic.name not in self.image().topics.by_name
-            and any(self._refusal(context, request.key_type, key) is None for key in keys)
-        ):
-            return now_or_later(self._create(context, request, keys, topic))
+        if topic is not None and topic.name not in self.image().topics.by_name:
+            return now_or_later(self._create_or_answer(context, request, keys, topic))
         return now_or_later(self._answer(context, request, keys))
+
+    def _create_or_answer(
+        self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str], topic: CoordinatorTopic
+    ) -> Steps[Answer]:
+        """Answer after the creation of the internal topic, if the client has the right for any of the keys."""
+        for key in keys:
+            if self._refusal(context, request.key_type, key) is None:
+                return Later(self._create(context, request, keys, topic), holds_connection=False)
+            yield
+        return (yield from self._answer(context, request, keys))
 
     async def _create(
         self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str], topic: CoordinatorTopic

@@ -13,8 +13,9 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import OFFSET_COMMIT_GROUP, OFFSET_COMMIT_TOPIC, may, require
-from pykbroker.core.steps import finish
-from pykbroker.server.handler import Answer, ApiHandler, RequestContext, now_or_later
+from pykbroker.core.steps import Steps, chosen
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
+from pykbroker.world.portions import AT_ONCE_MAX
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
@@ -36,16 +37,33 @@ class OffsetCommit(ApiHandler, frozen=True):
 
     def __call__(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
         require(context, OFFSET_COMMIT_GROUP, request.group_id)
+        if len(request.topics) > AT_ONCE_MAX:
+            return Later(self._commit_many(context, request), holds_connection=True)
         refused: list[OffsetCommitResponseTopic] = []
         taken = [topic for topic in request.topics if self._has_committable(context, topic, refused)]
+        return self._commit(context, request, taken, refused)
+
+    def _commit_many(self, context: RequestContext, request: OffsetCommitRequest) -> Steps[Answer]:
+        refused: list[OffsetCommitResponseTopic] = []
+        taken = yield from chosen(request.topics, lambda topic: self._has_committable(context, topic, refused))
+        return self._commit(context, request, taken, refused)
+
+    def _commit(
+        self,
+        context: RequestContext,
+        request: OffsetCommitRequest,
+        taken: list[OffsetCommitRequestTopic],
+        refused: list[OffsetCommitResponseTopic],
+    ) -> Answer:
         if request.topics and not taken:
             return OffsetCommitResponse(topics=refused)
         request.topics = taken
         answer = self.groups.answer(request.group_id, ClientRequest(request, context.version))
         if not refused:
             return now_or_later(answer)
-        if isinstance(answer, Response):
-            return merged(answer, refused)
+        if isinstance(answer, OffsetCommitResponse):
+            return now_or_later(merge(answer, refused))
+        assert isinstance(answer, Coroutine)
         return now_or_later(merged_later(answer, refused))
 
     def _has_committable(
@@ -76,14 +94,8 @@ class OffsetCommit(ApiHandler, frozen=True):
         return bool(topic.partitions)
 
 
-def merged(response: Response, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-    """Return the response with the results of the refused topics."""
-    assert isinstance(response, OffsetCommitResponse)
-    return finish(merge(response, refused))
-
-
-async def merged_later(
-    response: Coroutine[Any, Any, Response], refused: list[OffsetCommitResponseTopic]
-) -> OffsetCommitResponse:
+async def merged_later(waiting: Coroutine[Any, Any, Response], refused: list[OffsetCommitResponseTopic]) -> Answer:
     """Wait for the response, and return it with the results of the refused topics."""
-    return merged(await response, refused)
+    response = await waiting
+    assert isinstance(response, OffsetCommitResponse)
+    return Later(merge(response, refused), holds_connection=False)

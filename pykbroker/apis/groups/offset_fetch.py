@@ -8,6 +8,7 @@ v9 members of consumer groups (KIP-848)   v10 topic ids (KIP-848)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import astuple
 
@@ -16,7 +17,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import FetchOffsets
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import OFFSET_FETCH_ALL_TOPICS, OFFSET_FETCH_GROUP, OFFSET_FETCH_TOPIC, may
-from pykbroker.core.steps import Steps, each
+from pykbroker.core.steps import Steps, chosen
 from pykbroker.machines.call import Call, refused, when_settled
 from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
 from wire.error_codes import ErrorCode
@@ -66,12 +67,19 @@ class OffsetFetch(ApiHandler, frozen=True):
                 ]
             )
             groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
-        parts = yield from each(lambda group: self._ask(context, group, request.require_stable), groups)
-        return now_or_later(when_settled([call for call, _ in parts], lambda: self._answer(context, groups, parts)))
+        parts = []
+        for group in groups:
+            parts.append((yield from self._ask(context, group, request.require_stable)))
+            yield
+        return now_or_later(
+            when_settled(
+                [call for call, _ in parts], lambda: Later(self._answer(context, groups, parts), holds_connection=False)
+            )
+        )
 
     def _ask(
         self, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
-    ) -> tuple[Call, LeftOut]:
+    ) -> Steps[tuple[Call, LeftOut]]:
         """Return the call to the group coordinator for the permitted topics, and the results of refused topics."""
         if not may(context, OFFSET_FETCH_GROUP, group.group_id):
             return refused(ApiError(OFFSET_FETCH_GROUP.code)), []
@@ -80,7 +88,7 @@ class OffsetFetch(ApiHandler, frozen=True):
         left_out: LeftOut = []
         asked = group.topics
         if asked is not None:
-            asked = [topic for topic in asked if self._is_fetchable(context, topic, left_out)]
+            asked = yield from chosen(asked, lambda topic: self._is_fetchable(context, topic, left_out))
         question = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, asked)
         return self.groups.ask(group.group_id, FetchOffsets(question, require_stable)), left_out
 
@@ -107,12 +115,12 @@ class OffsetFetch(ApiHandler, frozen=True):
 
     def _answer(
         self, context: RequestContext, groups: list[OffsetFetchRequestGroup], parts: list[tuple[Call, LeftOut]]
-    ) -> OffsetFetchResponse:
+    ) -> Steps[OffsetFetchResponse]:
         answers = []
         for group, (call, left_out) in zip(groups, parts, strict=True):
             answer = _settled(group, call)
             if group.topics is None:
-                answer.topics = [topic for topic in answer.topics if self._may_describe(context, topic)]
+                answer.topics = yield from chosen(answer.topics, partial(self._may_describe, context))
             if not answer.error_code:
                 answer.topics = answer.topics + left_out
             answers.append(answer)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pykbroker.core.security.rights import CREATE_PARTITIONS_TOPIC, allowed
+from pykbroker.core.security.rights import CREATE_PARTITIONS_TOPIC, allowed_in_steps
+from pykbroker.core.steps import Steps
 from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.server.handler import ApiHandler, Later, RequestContext
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from wire.refusal import refusal
 
@@ -21,16 +22,20 @@ class CreatePartitions(ApiHandler, frozen=True):
     controller: ActiveController
 
     def __call__(self, context: RequestContext, request: CreatePartitionsRequest) -> Later:
-        # the next request sees the change
-        return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
+        return Later(self._steps(context, request), holds_connection=True)  # the next request sees the change
 
-    async def _answer(self, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    def _steps(self, context: RequestContext, request: CreatePartitionsRequest) -> Steps[Answer]:
         times = Counter(topic.name for topic in request.topics)
         asked = {name: None for name, count in times.items() if count == 1}
-        taken = allowed(context, CREATE_PARTITIONS_TOPIC, asked)
+        taken = yield from allowed_in_steps(context, CREATE_PARTITIONS_TOPIC, asked)
         denied = CreatePartitionsRequest([CreatePartitionsTopic(name) for name in asked if name not in taken])
         if denied.topics:  # repeated names are left to the controller, which tells all clients the same
             request.topics = [topic for topic in request.topics if topic.name in taken or topic.name not in asked]
+        return Later(self._answer(context, request, denied), holds_connection=True, awaits_node=True)
+
+    async def _answer(
+        self, context: RequestContext, request: CreatePartitionsRequest, denied: CreatePartitionsRequest
+    ) -> CreatePartitionsResponse:
         response = await self.controller.ask(request)
         response.results += refusal(denied, context.version, CREATE_PARTITIONS_TOPIC.code).results
         return response

@@ -7,12 +7,14 @@ The response is sent after this broker has created the topics.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
-from pykbroker.core.security.rights import CREATE_TOPICS_CONFIGS, CREATE_TOPICS_TOPIC, allowed
+from pykbroker.core.security.rights import CREATE_TOPICS_CONFIGS, CREATE_TOPICS_TOPIC, allowed_in_steps
+from pykbroker.core.steps import Steps
 from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.server.handler import ApiHandler, Later, RequestContext
+from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext
 from wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from wire.refusal import refusal
 
@@ -23,21 +25,35 @@ class CreateTopics(ApiHandler, frozen=True):
     controller: ActiveController
 
     def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Later:
-        # the next request sees the change
-        return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
+        return Later(self._steps(context, request), holds_connection=True)  # the next request sees the change
 
-    async def _answer(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    def _steps(self, context: RequestContext, request: CreateTopicsRequest) -> Steps[Answer]:
         times = Counter(topic.name for topic in request.topics)
         asked = {name: None for name, count in times.items() if count == 1 and name != CLUSTER_METADATA_TOPIC}
-        taken = allowed(context, CREATE_TOPICS_TOPIC, asked)
+        taken = yield from allowed_in_steps(context, CREATE_TOPICS_TOPIC, asked)
         denied = CreateTopicsRequest([CreatableTopic(name) for name in asked if name not in taken])
         if denied.topics:  # repeated names and the metadata log are left to the controller: all clients get the same
             request.topics = [topic for topic in request.topics if topic.name in taken or topic.name not in asked]
+        return Later(self._answer(context, request, taken, denied), holds_connection=True, awaits_node=True)
+
+    async def _answer(
+        self, context: RequestContext, request: CreateTopicsRequest, taken: Collection[str], denied: CreateTopicsRequest
+    ) -> Answer:
         try:
             response = await self.controller.ask(request)
         except ApiError as error:
             response = refusal(request, context.version, error.code, error.message)
-        described = allowed(context, CREATE_TOPICS_CONFIGS, taken)
+        return Later(self._without_hidden(context, response, taken, denied), holds_connection=True)
+
+    def _without_hidden(
+        self,
+        context: RequestContext,
+        response: CreateTopicsResponse,
+        taken: Collection[str],
+        denied: CreateTopicsRequest,
+    ) -> Steps[Answer]:
+        """Return the response with the results of denied topics, without the configs that the client may not see."""
+        described = yield from allowed_in_steps(context, CREATE_TOPICS_CONFIGS, taken)
         for topic in response.topics:
             if topic.name not in described and not topic.error_code:
                 hide_configs(topic)

@@ -23,11 +23,12 @@ from pykbroker.core.security.rights import (
     may,
     require,
 )
-from pykbroker.core.steps import finish
+from pykbroker.core.steps import Steps, finish
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.machines.call import when_settled
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, ApiHandler, Later, RequestContext, now_or_later
+from pykbroker.world.portions import AT_ONCE_MAX
 from wire.error_codes import ErrorCode
 from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -56,7 +57,11 @@ class TxnOffsetCommit(ApiHandler, frozen=True):
         require(context, TXN_OFFSET_COMMIT_GROUP, request.group_id)
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        refused = self._take_out(context, request)
+        steps = self._steps(context, request)
+        return finish(steps) if len(request.topics) <= AT_ONCE_MAX else Later(steps, holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Answer]:
+        refused = yield from self._take_out(context, request)
         if refused and not request.topics:
             return TxnOffsetCommitResponse(topics=refused)
         try:
@@ -85,7 +90,9 @@ class TxnOffsetCommit(ApiHandler, frozen=True):
         """Return a response with an error for every partition, except those that have a result in `refused`."""
         return finish(merge(refusal(request, version, code_for_client(code, version)), refused))
 
-    def _take_out(self, context: RequestContext, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
+    def _take_out(
+        self, context: RequestContext, request: TxnOffsetCommitRequest
+    ) -> Steps[list[TxnOffsetCommitResponseTopic]]:
         """Remove unknown and unauthorized partitions from the request, and return their results."""
         topics, taken, refused = self.image().topics.by_name, [], []
         for topic in request.topics:
@@ -100,6 +107,7 @@ class TxnOffsetCommit(ApiHandler, frozen=True):
                 refused += refusal(part, context.version, code).topics
             if here:
                 taken.append(TxnOffsetCommitRequestTopic(topic.name, here))
+            yield
         request.topics = taken
         return refused
 

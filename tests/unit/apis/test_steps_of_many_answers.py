@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -11,37 +12,56 @@ import trio
 
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.groups.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from pykbroker.apis.groups.describe_groups import DescribeGroups
+from pykbroker.apis.groups.find_coordinator import FindCoordinator
 from pykbroker.apis.groups.list_groups import ListGroups
+from pykbroker.apis.groups.offset_commit import OffsetCommit
 from pykbroker.apis.groups.offset_delete import OffsetDelete
+from pykbroker.apis.groups.offset_fetch import OffsetFetch
 from pykbroker.apis.records.delete_records import DeleteRecords
 from pykbroker.apis.records.describe_producers import DescribeProducers
 from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
+from pykbroker.apis.topics.create_partitions import CreatePartitions
+from pykbroker.apis.topics.create_topics import CreateTopics
 from pykbroker.apis.topics.delete_topics import DeleteTopics
 from pykbroker.apis.topics.describe_topic_partitions import DescribeTopicPartitions
 from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.apis.topics.metadata import Metadata
+from pykbroker.apis.transactions.txn_offset_commit import TxnOffsetCommit
 from pykbroker.apis.transactions.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
 from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Producers
 from pykbroker.core.metadata.delete_topics import delete_topics
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.operation import Operation
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
+from pykbroker.core.steps import Steps
 from pykbroker.machines.call import Call, refused
 from pykbroker.server.answers import Answers
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.forwarding import ControllerRequests
+from pykbroker.server.handler import ApiHandler, Later, resolve
 from pykbroker.world import portions
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns
 from wire.error_codes import ErrorCode
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+)
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -54,18 +74,33 @@ from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderTopic
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 MANY = 20_000
 PORTIONS = MANY // portions.AT_ONCE_MAX
 NAMES = [f"nowhere{number}" for number in range(MANY)]
+
+
+def caught(steps: Steps[Any]) -> Steps[Any]:
+    """Return the result of the steps, or the error that they raise."""
+    try:
+        return (yield from steps)
+    except ApiError as error:
+        return error
 
 
 def described(producers: Producers, topics: list[TopicRequest]) -> tuple[int, Any]:
@@ -124,16 +159,70 @@ def test_refused_offsets_are_merged_one_topic_per_step() -> None:
 
 
 NOTHING: Any = None
+
+
+class DeniesTopics(Denies):
+    """An authorizer that denies everything on topics, and the creation of topics."""
+
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, *_: object, **__: object) -> bool:
+        return resource is not ResourceType.TOPIC and operation is not Operation.CREATE
+
+
+DENIED_ON_TOPICS = DeniesTopics()
 DENIED = Denies(Operation.DESCRIBE, Operation.CLUSTER_ACTION)
 ENDPOINTS = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
 OF_MANY: Any = SimpleNamespace(
+    name="nowhere",
     topics=SimpleNamespace(by_name={name: SimpleNamespace(name=name) for name in NAMES}),
     cluster=MetadataImage().cluster,
 )
 LISTED = Call()
 LISTED.settle(ListGroupsResponse(groups=[ListedGroup(name) for name in NAMES]))
 OF_GROUPS: Any = SimpleNamespace(ask_all=lambda request: [LISTED])
+OF_TOPICS = Call()
+OF_TOPICS.settle(ConsumerGroupDescribeResponse(groups=[DescribedGroup(members=[Member(subscribed_topic_names=NAMES)])]))
+OF_ONE_GROUP: Any = SimpleNamespace(ask=lambda name, asked: OF_TOPICS)
+UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCode.GROUP_ID_NOT_FOUND)))
 METADATA = Metadata(1, "c", lambda: OF_MANY, NOTHING, ENDPOINTS, True, NOTHING, Answers())
+
+
+COMMITTED = [OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition()]) for name in NAMES]
+IN_TRANSACTION = [TxnOffsetCommitRequestTopic(name, [TxnOffsetCommitRequestPartition()]) for name in NAMES]
+
+
+@pytest.mark.parametrize(
+    ("handler", "request_"),
+    [
+        (CreateTopics(NOTHING), CreateTopicsRequest([*map(CreatableTopic, NAMES)])),
+        (CreatePartitions(NOTHING), CreatePartitionsRequest([*map(CreatePartitionsTopic, NAMES)])),
+        (
+            ConsumerGroupHeartbeat(NOTHING, lambda: True),
+            ConsumerGroupHeartbeatRequest("g", subscribed_topic_names=NAMES),
+        ),
+        (ConsumerGroupDescribe(OF_ONE_GROUP, lambda: True), ConsumerGroupDescribeRequest(["g"])),
+        (OffsetCommit(NOTHING, lambda: IMAGE), OffsetCommitRequest("g", topics=COMMITTED)),
+        (
+            TxnOffsetCommit(NOTHING, NOTHING, NOTHING, lambda: IMAGE, NOTHING, NOTHING),
+            TxnOffsetCommitRequest("x", "g", topics=IN_TRANSACTION),
+        ),
+        (
+            OffsetFetch(UNKNOWN, lambda: IMAGE, lambda: False),
+            OffsetFetchRequest("g", [OffsetFetchRequestTopic(name) for name in NAMES]),
+        ),
+        (
+            FindCoordinator(lambda: IMAGE, NOTHING, {1: OF_MANY}, ENDPOINTS),
+            FindCoordinatorRequest(key_type=1, coordinator_keys=NAMES),
+        ),
+    ],
+    ids=lambda part: type(part).__name__ if isinstance(part, ApiHandler) else "",
+)
+def test_each_right_that_the_client_does_not_have_is_asked_for_in_its_own_step(handler: Any, request_: Any) -> None:
+    denies = DENIED if isinstance(handler, FindCoordinator) else DENIED_ON_TOPICS
+    count, answer = counted(caught(resolve(handler(context(4, denies), request_))))
+    assert count >= MANY
+    if isinstance(answer, Later):  # for the controller
+        assert isinstance(answer.work, Coroutine)
+        answer.work.close()
 
 
 @pytest.mark.parametrize(
@@ -150,9 +239,6 @@ METADATA = Metadata(1, "c", lambda: OF_MANY, NOTHING, ENDPOINTS, True, NOTHING, 
 def test_each_name_is_authorized_in_its_own_step(handler: Any, request_: Any, times: int) -> None:
     count, _ = counted(handler(context(4, DENIED), request_))
     assert count >= times * MANY
-
-
-UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCode.GROUP_ID_NOT_FOUND)))
 
 
 @pytest.mark.parametrize(

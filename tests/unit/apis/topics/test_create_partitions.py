@@ -9,7 +9,7 @@ import pytest
 
 from pykbroker.apis.topics.create_partitions import CreatePartitions
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context, work_of
+from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import (
@@ -120,7 +120,8 @@ async def test_an_unauthorized_topic_does_not_affect_the_others() -> None:
 
     controller: Any = Grows()
     api = CreatePartitions(controller)
-    response = await work_of(api(context(3, Denies(Operation.ALTER)), growing(("a", 5), ("b", 5), ("a", 6))))
+    held = gone_through(api(context(3, Denies(Operation.ALTER)), growing(("a", 5), ("b", 5), ("a", 6))))
+    response = await work_of(held)
     assert isinstance(response, CreatePartitionsResponse)
     assert [(one.name, one.error_code) for one in response.results] == [
         ("a", ErrorCode.INVALID_REQUEST),
