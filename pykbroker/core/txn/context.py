@@ -31,7 +31,7 @@ class TransactionContext(msgspec.Struct, frozen=True):
     def check_ended(self, transactional_id: str, producer_id: int, epoch: int) -> None:
         """Raise ApiError CONCURRENT_TRANSACTIONS until the markers of this producer's last transaction are written."""
         known = self.transactions.get(transactional_id)
-        if known is not None and known.state in PREPARED and known.successor == (producer_id, epoch):
+        if known is not None and known.state in PREPARED and known.next_producer == (producer_id, epoch):
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     def of_producer(self, transactional_id: str, producer_id: int) -> Transaction:
@@ -46,7 +46,7 @@ class TransactionContext(msgspec.Struct, frozen=True):
 
         Raise ApiError COORDINATOR_LOAD_IN_PROGRESS if it needs a new producer id, and none is at hand.
         """
-        next_id = self._successor_id(known, client_version)
+        next_id = self._next_id(known, client_version)
         ended = known.ended(
             commit=commit, client_version=client_version, next_producer_id=next_id, wall_ms=self.wall_ms
         )
@@ -61,14 +61,14 @@ class TransactionContext(msgspec.Struct, frozen=True):
         version = self.settings.transaction_version()
         # The producer does not take part, so the version of the cluster decides instead of its own.
         client_version = version if version >= EPOCH_BUMP_VERSION else 0
-        next_id = self._successor_id(known, client_version)
+        next_id = self._next_id(known, client_version)
         fenced = known.fenced(client_version=client_version, next_producer_id=next_id, wall_ms=self.wall_ms)
         # An earlier renewal would let the producer that is fenced here continue.
         self.renewals.pop(known.transactional_id, None)
         self._note_renewal(known, fenced)
         return fenced
 
-    def _successor_id(self, known: Transaction, client_version: int) -> int:
+    def _next_id(self, known: Transaction, client_version: int) -> int:
         """Return the producer id that follows if the end of the transaction uses the last epoch, else -1.
 
         Up to version 1 the end leaves the epoch as it is, and a fenced producer gets its next id from InitProducerId.
@@ -78,7 +78,7 @@ class TransactionContext(msgspec.Struct, frozen=True):
 
     def _note_renewal(self, known: Transaction, ended: Transaction) -> None:
         if ended.bumps_epoch:
-            self.renewals[known.transactional_id] = Renewal(*ended.successor, known.epoch)
+            self.renewals[known.transactional_id] = Renewal(*ended.next_producer, known.epoch)
 
     def next_producer_id(self) -> int:
         """Return an unused producer id.

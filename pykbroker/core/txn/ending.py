@@ -74,8 +74,7 @@ def _end_version_2(context: TransactionContext, request: EndTransaction) -> Tran
     code = VERSION_2.get((known.state, request.commit, is_retry), ErrorCode.INVALID_TXN_STATE)
     if code is None:
         ended = context.ended(known, commit=request.commit, client_version=request.client_version)
-        producer_id, epoch = ended.successor
-        return ended, TransactionAnswer(producer_id=producer_id, epoch=epoch)
+        return ended, TransactionAnswer(ErrorCode.NONE, *ended.next_producer)
     return None, TransactionAnswer(
         code, known.producer_id, known.epoch
     ) if code is ErrorCode.NONE else TransactionAnswer(code)

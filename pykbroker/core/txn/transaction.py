@@ -5,7 +5,7 @@ A `Transaction` is frozen. Each method returns the changed transaction, as it wi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,13 @@ from wire.stored.transaction_log import PartitionsSchema, TransactionLogKey, Tra
 
 EPOCH_BUMP_VERSION = 2
 """The first transaction version in which the end of every transaction bumps the epoch (KIP-890)."""
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """The identity of a transactional producer. A producer that has an older epoch of the id is fenced."""
+
+    producer_id: int
+    epoch: int
 
 
 class Transaction(msgspec.Struct, frozen=True):
@@ -42,10 +49,11 @@ class Transaction(msgspec.Struct, frozen=True):
         return self.client_version >= EPOCH_BUMP_VERSION
 
     @property
-    def successor(self) -> tuple[int, int]:
+    def next_producer(self) -> ProducerIdAndEpoch:
         """Return the producer id and epoch of the next transaction, as in the reply to EndTxn."""
-        moved = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
-        return (self.next_producer_id, 0) if moved else (self.producer_id, self.epoch)
+        if self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID:
+            return ProducerIdAndEpoch(self.next_producer_id, 0)
+        return ProducerIdAndEpoch(self.producer_id, self.epoch)
 
     def renewed(self, producer_id: int, epoch: int, timeout_ms: int, wall_ms: int) -> Transaction:
         """Return the transaction with a new producer id and epoch, after InitProducerId."""
@@ -101,7 +109,7 @@ class Transaction(msgspec.Struct, frozen=True):
             if self.state is TransactionState.PREPARE_COMMIT
             else TransactionState.COMPLETE_ABORT
         )
-        producer_id, epoch = self.successor
+        producer_id, epoch = self.next_producer
         return self._become(
             state,
             wall_ms,
