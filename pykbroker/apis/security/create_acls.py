@@ -5,11 +5,12 @@ v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 
 from __future__ import annotations
 
+from pykbroker.core.errors import ApiError
 from pykbroker.core.security.acl.acl import UNKNOWN
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Answer, ApiHandler, CloseConnection, Later, RequestContext
 from wire.error_codes import ErrorCode
-from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from wire.messages.create_acls import CreateAclsRequest
 
 
 class CreateAcls(ApiHandler, frozen=True):
@@ -19,8 +20,7 @@ class CreateAcls(ApiHandler, frozen=True):
 
     def __call__(self, context: RequestContext, request: CreateAclsRequest) -> Answer:
         if self.controller is None:
-            refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-            return CreateAclsResponse(results=[refused] * len(request.creations))
+            raise ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         for one in request.creations:
             if UNKNOWN in (one.resource_type, one.resource_pattern_type, one.operation, one.permission_type):
                 raise CloseConnection("CreateAcls has an ACL of type UNKNOWN")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.delete_acls import filter_of
 from pykbroker.core.metadata.image import AclsImage, MetadataImage
 from pykbroker.core.security.acl.acl import order
@@ -24,9 +25,7 @@ class DescribeAcls(ApiHandler, frozen=True):
 
     def __call__(self, context: RequestContext, request: DescribeAclsRequest) -> Answer:
         if self.image is None:
-            return DescribeAclsResponse(
-                error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
-            )
+            raise ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
         matches = filter_of(request)
         if matches.is_unknown:
             raise CloseConnection("DescribeAcls has a filter of type UNKNOWN")
