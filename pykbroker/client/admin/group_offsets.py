@@ -11,8 +11,18 @@ from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
 from wire.api import ApiKey
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponseTopic,
+)
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponseTopic,
+)
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -87,12 +97,7 @@ async def commit_offsets(
     async def commit(connection: BrokerConnection, groups: list[str]) -> dict[str, PartitionErrors | ApiError]:
         version = min(connection.newest_version(ApiKey.OFFSET_COMMIT), NAMES_VERSION_LAST)
         answer = await connection.ask(request, version)
-        codes = {
-            TopicPartition(topic.name, part.partition_index): part.error_code
-            for topic in answer.topics
-            for part in topic.partitions
-        }
-        return {group: outcome(group, codes)}
+        return {group: outcome(group, answer.topics)}
 
     return of_all(offsets, (await coordinators.ask([group], commit))[group])
 
@@ -112,19 +117,20 @@ async def delete_offsets(
         answer = await connection.ask(request)
         if answer.error_code:
             return {group: refusal(group, answer.error_code)}
-        codes = {
-            TopicPartition(topic.name, part.partition_index): part.error_code
-            for topic in answer.topics
-            for part in topic.partitions
-        }
-        return {group: outcome(group, codes)}
+        return {group: outcome(group, answer.topics)}
 
     return of_all(partitions, (await coordinators.ask([group], delete))[group])
 
 
-def outcome(group: str, codes: Mapping[TopicPartition, int]) -> PartitionErrors | ApiError:
+def outcome(
+    group: str, topics: Iterable[OffsetCommitResponseTopic | OffsetDeleteResponseTopic]
+) -> PartitionErrors | ApiError:
     """Return the outcome for each partition, or one error if the coordinator moves or loads."""
-    errors = {partition: refusal(group, code) if code else None for partition, code in codes.items()}
+    errors = {
+        TopicPartition(topic.name, part.partition_index): refusal(group, part.error_code) if part.error_code else None
+        for topic in topics
+        for part in topic.partitions
+    }
     return next((error for error in errors.values() if error and is_retriable(error)), errors)
 
 
