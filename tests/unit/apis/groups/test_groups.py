@@ -13,7 +13,7 @@ from pykbroker.apis.groups.offset_fetch import OffsetFetch
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import UNNAMED, Purpose, Session
+from pykbroker.core.security.session import Session
 from pykbroker.machines.call import Call
 from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, serving
@@ -342,15 +342,7 @@ class Describing:
 class DeniesTopics(Denies):
     """An authorizer that denies every operation on topics."""
 
-    def allows(
-        self,
-        session: Session,
-        operation: Operation,
-        resource: ResourceType,
-        name: str,
-        purpose: Purpose = UNNAMED,
-        count: int = 1,
-    ) -> bool:
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, *_: Any) -> bool:
         return resource is not ResourceType.TOPIC
 
 

@@ -15,8 +15,8 @@ from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import UNNAMED, Purpose, Session
+from pykbroker.core.security.operation import Operation
+from pykbroker.core.security.session import Session
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.leading.follower_fetches import FollowerFetches
 from pykbroker.replica.leading.isr_keeper import IsrKeeper
@@ -277,15 +277,7 @@ class OneTopic:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._partition
 
-    def allows(
-        self,
-        session: Session,
-        operation: Operation,
-        resource: ResourceType,
-        name: str,
-        purpose: Purpose = UNNAMED,
-        count: int = 1,
-    ) -> bool:
+    def allows(self, session: Session, operation: Operation, *_: Any) -> bool:
         return operation not in self.denied
 
 

@@ -13,8 +13,8 @@ from pykbroker.broker.parts import Parts
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import UNNAMED, Purpose, Session
-from tests.unit.apis.calling import context, work_of
+from pykbroker.core.security.session import Session
+from tests.unit.apis.calling import Denies, context, work_of
 from tests.unit.apis.conftest import Client, serving
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -36,32 +36,13 @@ RIGHTS = {
 """The operations that the client may perform on each topic. It may do nothing with all others, nor create any topic."""
 
 
-class Topics:
+class Topics(Denies):
     """An authorizer that allows `RIGHTS` on topics, and on the cluster everything but to create and delete topics."""
 
-    def allows(
-        self,
-        session: Session,
-        operation: Operation,
-        resource: ResourceType,
-        name: str,
-        purpose: Purpose = UNNAMED,
-        count: int = 1,
-    ) -> bool:
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str, *_: Any) -> bool:
         if resource is ResourceType.TOPIC:
             return operation in RIGHTS.get(name, ())
         return operation not in (Operation.CREATE, Operation.DELETE)
-
-    def allows_somewhere(
-        self, session: Session, operation: Operation, resource: ResourceType, purpose: Purpose = UNNAMED
-    ) -> bool:
-        return False
-
-    def basis(self, session: Session) -> None:
-        return None
-
-    def logs_allowed(self) -> bool:
-        return False
 
 
 @pytest.fixture

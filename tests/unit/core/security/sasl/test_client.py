@@ -25,6 +25,7 @@ from pykbroker.core.security.sasl.scram import (
     scram_credential,
 )
 from pykbroker.core.security.secret import Secret
+from tests.unit.core.security.sasl.rfc import of_the_rfcs
 
 USER = "b,o=b"
 FIRST = "r=client-server,s=c2FsdA==,i={}"
@@ -50,25 +51,7 @@ def test_a_client_logs_in_at_our_broker(name: str) -> None:
     assert (server.identity.user, server.identity.mechanism) == (USER, name)
 
 
-@pytest.mark.parametrize(
-    ("of", "salt", "nonces", "proof", "signature"),
-    [
-        (
-            ScramHash("SCRAM-SHA-1", "sha1", 0, 20),  # RFC 5802, section 5
-            "QSXCR+Q6sek8bf92",
-            ("fyko+d2lbbFgONRv9qkxdawL", "3rfcNHYJY1ZVvWVs7j"),
-            "v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
-            "rmF9pqV8S7suAoZWja4dJRkFsKQ=",
-        ),
-        (
-            SHA_256,  # RFC 7677, section 3
-            "W22ZaJ0SNY7soEsUEjb6gQ==",
-            ("rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"),
-            "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
-            "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
-        ),
-    ],
-)
+@of_the_rfcs
 def test_the_exchange_of_the_rfc(of: ScramHash, salt: str, nonces: tuple[str, str], proof: str, signature: str) -> None:
     exchange = ScramClient(of, "user", Secret("pencil")).begin(nonces[0])
     nonce = "".join(nonces)

@@ -21,10 +21,10 @@ from pykbroker.core.security.sasl.scram import (
     scram_credential,
     unknown_credential,
 )
+from tests.unit.core.security.sasl.rfc import of_the_rfcs
 from tests.unit.core.security.sasl.scram_client import final
 
 KEPT_BYTES = 4_000
-SHA_1 = ScramHash("SCRAM-SHA-1", "sha1", 0, 20)
 SALT = b"1hghwe1uwuqwjk3mhj14ur8nn8"
 CREDENTIALS = {of: scram_credential(of, "secret", SALT, ITERATIONS_MIN) for of in (SHA_256, SHA_512)}
 OTHER_ID = "Authentication failed: Client requested an authorization id that is different from username"
@@ -38,25 +38,7 @@ def begin(
     return Scram(of, users.get, lambda: UnknownUsers(secret)).begin("server")
 
 
-@pytest.mark.parametrize(
-    ("of", "salt", "nonces", "proof", "signature"),
-    [
-        (
-            SHA_1,  # RFC 5802, section 5
-            "QSXCR+Q6sek8bf92",
-            ("fyko+d2lbbFgONRv9qkxdawL", "3rfcNHYJY1ZVvWVs7j"),
-            "v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
-            "rmF9pqV8S7suAoZWja4dJRkFsKQ=",
-        ),
-        (
-            SHA_256,  # RFC 7677, section 3
-            "W22ZaJ0SNY7soEsUEjb6gQ==",
-            ("rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"),
-            "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
-            "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
-        ),
-    ],
-)
+@of_the_rfcs
 def test_the_exchange_of_the_rfc(of: ScramHash, salt: str, nonces: tuple[str, str], proof: str, signature: str) -> None:
     credential = scram_credential(of, "pencil", b64decode(salt), 4096)
     exchange = Scram(of, {"user": credential}.get, lambda: UnknownUsers(b"")).begin(nonces[1])
