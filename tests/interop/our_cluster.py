@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.interop.keystores import Keystores
 from tests.interop.namespaces import Namespaces
 from tests.interop.proxies import HOST, Proxies
 from tools.bench import peers
@@ -28,13 +29,23 @@ REPLICATED = (
     "replica.lag.time.max.ms=2000",
 )
 """Settings for three replicas of everything, and for a fail-over within seconds."""
+MUTUAL = (
+    "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:SSL,CONTROLLER:SSL",
+    "inter.broker.listener.name=INTERNAL",
+    "ssl.client.auth=required",
+    "ssl.principal.mapping.rules=RULE:.*CN=([^,]+).*/$1/",
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:ANONYMOUS;User:node1;User:node2;User:node3",
+)
+"""Settings of nodes that know each other by certificates. Clients, which have none, may do everything."""
 
 
 class OurCluster:
     """A running cluster. The node ids begin with 1, which is the controller, too.
 
     With namespaces as its network, each node runs in the namespace of its id. With proxies, the nodes connect to each
-    other through them, and clients connect to the nodes.
+    other through them, and clients connect to the nodes. With keystores, the nodes know each other by certificates, and
+    only clients connect without TLS.
     """
 
     def __init__(
@@ -42,9 +53,10 @@ class OurCluster:
         work: Path,
         node_count: int = 3,
         settings: Sequence[str] = SETTINGS,
-        network: Namespaces | Proxies | None = None,
+        network: Namespaces | Proxies | Keystores | None = None,
     ) -> None:
         self._work, self._settings = work, settings
+        self._keystores = network if isinstance(network, Keystores) else None
         self._namespaces = network if isinstance(network, Namespaces) else None
         self._proxies = network if isinstance(network, Proxies) else None
         self._controller = f"{self._host(1)}:{peers.free_port()}"
@@ -89,7 +101,8 @@ class OurCluster:
                 *("--set", f"controller.quorum.bootstrap.servers={self.controller}"),
             ]
         options += self._internal_listener(node_id)
-        for setting in (f"node.id={node_id}", *self._settings):
+        of_nodes = () if self._keystores is None else (*MUTUAL, *self._keystores.settings(f"node{node_id}"))
+        for setting in (f"node.id={node_id}", *self._settings, *of_nodes):
             options += ["--set", setting]
         program = PYKBROKER if self._namespaces is None else self._namespaces.program(node_id, PYKBROKER)
         node = self.nodes[node_id] = BrokerProcess(
@@ -105,6 +118,8 @@ class OurCluster:
 
     def _internal_listener(self, node_id: int) -> list[str]:
         """Return the options of the listener for brokers, if it is another one than that for clients."""
+        if self._keystores is not None:
+            return ["--listen", f"INTERNAL={HOST}:{peers.free_port()}"]
         if self._proxies is None:
             return []
         address = f"{HOST}:{peers.free_port()}"

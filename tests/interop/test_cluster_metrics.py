@@ -1,4 +1,7 @@
-"""The metrics of replication and of the controller of three brokers, of which one is killed."""
+"""The metrics of replication and of the controller of three brokers, of which one is killed.
+
+The brokers know each other by certificates.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.interop.keystores import Keystores
 from tests.interop.our_cluster import OurCluster
 from tests.interop.scenarios import eventually, eventually_equal
 
@@ -22,7 +26,8 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[OurCluster]:
     monkeypatch.setenv("PYKBROKER_CONSOLE", "127.0.0.1:0")
-    running = OurCluster(tmp_path_factory.mktemp("cluster"))
+    work = tmp_path_factory.mktemp("cluster")
+    running = OurCluster(work, network=Keystores(work))
     try:
         yield running
     finally:

@@ -16,15 +16,23 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.interop.cluster_judge import judge, judge_replicas, wait_in_sync
 from tests.interop.cluster_load import PARTITIONS, Load, prefer
 from tests.interop.kafka_cluster import KafkaCluster
-from tests.interop.mixed_cluster import KafkaBroker, our_broker
-from tests.interop.our_cluster import REPLICATED, SETTINGS, OurCluster
+from tests.interop.mixed_cluster import our_broker
 from tests.interop.raw_client import RawClient
+from tests.interop.secured_cluster import ALICE, NODES, PROTOCOLS, THEIRS, USERS, SecuredCluster
 from tests.interop.soak import TIMEOUT_S, faults_of_soak
 from tests.interop.test_cluster import consumed, copy_in_transactions
 from tools.broker_process import BrokerProcess
@@ -40,8 +48,10 @@ from wire.messages.metadata import MetadataRequest, MetadataResponse
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 MESSAGES = 60
 BROKER_RESOURCE = 4
-OURS, THEIRS = 4, 3
-"""The id of the broker of pykbroker among Kafka's, and that of the broker of Kafka among ours."""
+OPEN = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT"
+"""The protocols of the listeners of `KafkaCluster`."""
+OURS = 4
+"""The id of the broker of pykbroker among Kafka's."""
 logger = logging.getLogger(__name__)
 
 
@@ -58,7 +68,8 @@ class Victim(NamedTuple):
 class Mixed(NamedTuple):
     """A cluster: the addresses of a broker of each kind, of all brokers, and the replicas of each partition.
 
-    `directories` are those of the brokers with replicas. `victims` is a broker of each kind.
+    `directories` are those of the brokers with replicas. `victims` is a broker of each kind. `protocols` is the map of
+    the listeners' security protocols.
     """
 
     two: list[str]
@@ -66,6 +77,7 @@ class Mixed(NamedTuple):
     replicas: list[list[int]]
     directories: dict[int, Path]
     victims: list[Victim]
+    protocols: str
 
 
 def rotated(one: int, two: int, three: int) -> list[list[int]]:
@@ -75,10 +87,6 @@ def rotated(one: int, two: int, three: int) -> list[list[int]]:
 
 def victim_of_ours(node: BrokerProcess, node_id: int) -> Victim:
     return Victim(f"broker {node_id} of pykbroker", node.kill, node.stop, node.start, lambda: node.pid)
-
-
-def victim_of_kafka(node: KafkaBroker, node_id: int) -> Victim:
-    return Victim(f"broker {node_id} of Kafka", node.kill, node.stop, node.start, lambda: node.pid)
 
 
 @pytest.fixture(scope="module")
@@ -104,33 +112,44 @@ def ours_among_kafkas(kafka_nodes: KafkaCluster, tmp_path_factory: pytest.TempPa
         ),
     ]
     try:
-        yield Mixed(
-            [theirs[0], ours.address], ",".join((*theirs, ours.address)), rotated(OURS, 1, 2), directories, victims
-        )
+        bootstrap, replicas = ",".join((*theirs, ours.address)), rotated(OURS, 1, 2)
+        yield Mixed([theirs[0], ours.address], bootstrap, replicas, directories, victims, OPEN)
         assert ours.stop() == 0
     finally:
         ours.kill()
 
 
 @pytest.fixture(scope="module")
-def kafkas_among_ours(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+def secured(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """Yield two nodes of pykbroker, one of which is the controller, with a broker of Kafka."""
-    work = tmp_path_factory.mktemp("kafkas")
-    ours = OurCluster(work, 2, (*SETTINGS, *REPLICATED))
-    theirs: KafkaBroker | None = None
+    cluster = SecuredCluster(tmp_path_factory.mktemp("kafkas"), kafka_jars)
     try:
-        theirs = KafkaBroker(work, kafka_jars, THEIRS, ours.controller, ours.nodes[1].announced.cluster_id)
-        theirs.wait_serving()
-        directories = {THEIRS: theirs.directory, **{node_id: ours.directory(node_id) for node_id in ours.nodes}}
-        victims = [victim_of_ours(ours.nodes[2], 2), victim_of_kafka(theirs, THEIRS)]
-        two = [ours.nodes[1].address, theirs.address]
-        yield Mixed(two, f"{ours.bootstrap},{theirs.address}", rotated(1, 2, THEIRS), directories, victims)
-        theirs.stop()
-        assert ours.stop() == [0, 0]
+        yield cluster
+        cluster.theirs.stop(30)
+        assert [cluster.ours[node_id].stop() for node_id in (2, 1)] == [0, 0]
+        assert "canary" not in cluster.output()
     finally:
-        ours.kill()
-        if theirs is not None:
-            theirs.stop()
+        cluster.kill()
+
+
+@pytest.fixture(scope="module")
+def kafkas_among_ours(secured: SecuredCluster) -> Mixed:
+    """Return the secured cluster, for clients that may do everything without a log-in."""
+    ours = secured.ours[2]
+    victims = [
+        victim_of_ours(ours, 2),
+        Victim(
+            f"broker {THEIRS} of Kafka",
+            lambda: secured.theirs.kill(),
+            lambda: secured.theirs.stop(30),
+            secured.start_theirs,
+            lambda: secured.theirs.pid,
+        ),
+    ]
+    addresses = [secured.address(node_id) for node_id in (1, 2, THEIRS)]
+    directories = {node_id: secured.directory(node_id) for node_id in (1, 2, THEIRS)}
+    two = [addresses[0], addresses[-1]]
+    return Mixed(two, ",".join(addresses), rotated(1, 2, THEIRS), directories, victims, PROTOCOLS)
 
 
 @pytest.fixture(params=["ours_among_kafkas", "kafkas_among_ours"])
@@ -163,6 +182,29 @@ def test_clients_use_the_partitions_of_both_kinds_of_brokers_in_groups_and_trans
         )
         for future in admin.delete_topics(topics).values():
             future.result(20)
+
+
+def test_a_user_has_no_more_rights_than_its_own_whichever_broker_forwards_its_request(secured: SecuredCluster) -> None:
+    assert "closed the connection" not in secured.output(), "a session between nodes was not renewed"
+    for node_id in NODES:
+        topic = f"of-alice{node_id}"
+        new_topic = NewTopic(topic, len(NODES), replica_assignment=[[each] for each in NODES])
+        of_alice, of_node = (AdminClient(secured.client(user, node_id)) for user in (ALICE, USERS[0]))
+        (denied,) = of_alice.create_topics([new_topic]).values()
+        with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+            denied.result(20)
+        acl = AclBinding(
+            *(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{ALICE}", "*"),
+            *(AclOperation.ALL, AclPermissionType.ALLOW),
+        )
+        for future in of_node.create_acls([acl]).values():
+            future.result(20)
+        (created,) = of_alice.create_topics([new_topic]).values()
+        created.result(20)
+        producer = Producer({**secured.client(ALICE, node_id), "acks": "all"})
+        for partition in range(len(NODES)):
+            producer.produce(topic, b"value", partition=partition)
+        assert producer.flush(20) == 0
 
 
 Fault = Callable[[Load], str]
@@ -222,7 +264,7 @@ def answer(address: str, listeners: str, protocols: str) -> tuple[int, str]:
 
 
 def test_both_kinds_of_brokers_answer_changes_of_listeners_alike(mixed: Mixed) -> None:
-    known = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT"
+    known = mixed.protocols
     for change in (
         ("OWN,EXT://:0", f"{known},EXT:PLAINTEXT"),
         ("OWN,ext://[::1]:0", f"{known},Ext:plaintext"),
