@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.keystores import Keystores
 from tests.interop.page import ADDRESS, Page, runs
 from tools.bench import peers
 
@@ -38,7 +39,12 @@ def test_a_cluster_on_one_machine_prints_what_the_page_says(page: Page) -> None:
 
 
 def test_the_nodes_of_several_machines_are_one_cluster(page: Page) -> None:
-    (ini,) = re.findall(r"^```ini\n(.*?)^```", SECTIONS["On several machines"], re.MULTILINE | re.DOTALL)
+    """The last settings of the page replace earlier ones: the nodes log in by passwords."""
+    written = SECTIONS["On several machines"] + SECTIONS["Who is a broker"]
+    ini = "".join(re.findall(r"^```ini\n(.*?)^```", written, re.MULTILINE | re.DOTALL))
+    stores = Keystores(page.work)
+    for path, of_test in (("node.pem", stores.keystore("node1")), ("ca.pem", stores.truststore)):
+        ini = ini.replace(f"/etc/pykbroker/{path}", str(of_test))
     (page.work / "cluster.properties").write_text(ini)
     commands = runs(SECTIONS["On several machines"])
     written = dict.fromkeys(address for command, _ in commands for address in ADDRESS.findall(command))

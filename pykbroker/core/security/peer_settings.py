@@ -15,9 +15,9 @@ import msgspec
 
 from pykbroker.core.config.config import Texts
 from pykbroker.core.config.listener_configs import ListenerConfigs, listener_prefix
-from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.listeners import MECHANISM_AT_BROKERS, ListenerSettings
 from pykbroker.core.errors import StartError
-from pykbroker.core.security.sasl.settings import JAAS, MECHANISMS, login_module
+from pykbroker.core.security.sasl.settings import ENABLED, JAAS, MECHANISMS, login_module
 from pykbroker.core.security.secret import Secret
 from wire.error_codes import ErrorCode
 
@@ -59,6 +59,13 @@ def peer_login(texts: Texts, listener: ListenerSettings, mechanism_config: str) 
         raise StartError(
             f"{mechanism_config}={mechanism}: nodes connect to the listener {name} by SASL, and pykbroker has"
             f" {', '.join(MECHANISMS)}: write {mechanism_config}={MECHANISMS[-1]} or the like"
+        )
+    enabled = configs.get(ENABLED)
+    assert isinstance(enabled, tuple)
+    if mechanism_config == MECHANISM_AT_BROKERS and mechanism not in enabled:
+        raise StartError(
+            f"{mechanism_config}={mechanism}, and {ENABLED} of the listener {name} has {', '.join(enabled)}: write one"
+            " of these, or add it"
         )
     config, module = listener_prefix(name, mechanism) + JAAS, login_module(configs, name, mechanism)
     options = {} if module is None else module.options

@@ -229,6 +229,7 @@ def test_a_refusal_between_nodes_is_one_log_line_that_says_what_to_do(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.texts |= {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
         f"{PREFIX}scram-sha-256.sasl.jaas.config": f'{SCRAM_MODULE} required username="node" password="canary";',
     }

@@ -14,12 +14,13 @@ from wire.error_codes import ErrorCode
 
 OTHERS = ListenerSettings("Replication", protocol=SecurityProtocol.SASL_SSL)
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
+AS_PLAIN = {MECHANISM: "PLAIN", "sasl.enabled.mechanisms": "PLAIN"}
 PREFIX = "listener.name.replication."
 PLAIN_LINE = f'{PLAIN_MODULE} required username="broker" password="canary" user_broker="canary" user_alice="a";'
 
 
 def test_the_users_of_the_listener_are_in_the_same_line_as_the_user_of_the_node() -> None:
-    texts = {MECHANISM: "PLAIN", f"{PREFIX}plain.sasl.jaas.config": PLAIN_LINE}
+    texts = {**AS_PLAIN, f"{PREFIX}plain.sasl.jaas.config": PLAIN_LINE}
     found = peer_login(texts, OTHERS, MECHANISM)
     assert found is not None
     assert (found.mechanism, found.user, found.password) == ("PLAIN", "broker", Secret("canary"))
@@ -30,7 +31,7 @@ def test_the_users_of_the_listener_are_in_the_same_line_as_the_user_of_the_node(
 def test_each_mechanism_has_a_line_of_its_own_and_each_kind_of_node_its_mechanism(mechanism: str) -> None:
     line = f'{SCRAM_MODULE} required username="node" password="other";'
     texts = {
-        MECHANISM: "PLAIN",
+        **AS_PLAIN,
         "sasl.mechanism.controller.protocol": mechanism,
         f"{PREFIX}plain.sasl.jaas.config": PLAIN_LINE,
         f"{PREFIX}{mechanism.lower()}.sasl.jaas.config": line,
@@ -54,20 +55,22 @@ def test_a_listener_without_sasl_needs_no_log_in(protocol: SecurityProtocol) -> 
             f" SCRAM-SHA-256, SCRAM-SHA-512: write {MECHANISM}=SCRAM-SHA-512 or the like",
         ),
         (
-            {MECHANISM: "SCRAM-SHA-256"},
+            {MECHANISM: "SCRAM-SHA-256", "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512"},
+            f"{MECHANISM}=SCRAM-SHA-256, and sasl.enabled.mechanisms of the listener Replication has PLAIN,"
+            " SCRAM-SHA-512: write one of these, or add it",
+        ),
+        (
+            {MECHANISM: "SCRAM-SHA-256", "sasl.enabled.mechanisms": "SCRAM-SHA-256"},
             f"{PREFIX}scram-sha-256.sasl.jaas.config has no username and no password, with which this node logs in at"
             ' other nodes: add username="…" password="…" to the login module',
         ),
         (
-            {
-                MECHANISM: "PLAIN",
-                f"{PREFIX}plain.sasl.jaas.config": f'{PLAIN_MODULE} required username="a" user_a="b";',
-            },
+            {**AS_PLAIN, f"{PREFIX}plain.sasl.jaas.config": f'{PLAIN_MODULE} required username="a" user_a="b";'},
             f"{PREFIX}plain.sasl.jaas.config has no password, with which this node logs in at other nodes: add"
             ' username="…" password="…" to the login module',
         ),
-        ({MECHANISM: "PLAIN", "sasl.jaas.config": PLAIN_LINE}, f"{PREFIX}plain.sasl.jaas.config is missing"),
-        ({MECHANISM: "PLAIN", f"{PREFIX}plain.sasl.jaas.config": "a"}, f"{PREFIX}plain.sasl.jaas.config: the class of"),
+        ({**AS_PLAIN, "sasl.jaas.config": PLAIN_LINE}, f"{PREFIX}plain.sasl.jaas.config is missing"),
+        ({**AS_PLAIN, f"{PREFIX}plain.sasl.jaas.config": "a"}, f"{PREFIX}plain.sasl.jaas.config: the class of"),
     ],
 )
 def test_a_log_in_that_lacks_something_is_refused(texts: dict[str, str], sentence: str) -> None:
@@ -90,6 +93,6 @@ def test_a_log_in_that_lacks_something_is_refused(texts: dict[str, str], sentenc
     ],
 )
 def test_a_refused_log_in_says_what_to_do(code: ErrorCode | None, advice: str) -> None:
-    found = peer_login({MECHANISM: "PLAIN", f"{PREFIX}plain.sasl.jaas.config": PLAIN_LINE}, OTHERS, MECHANISM)
+    found = peer_login({**AS_PLAIN, f"{PREFIX}plain.sasl.jaas.config": PLAIN_LINE}, OTHERS, MECHANISM)
     assert found is not None
     assert found.advice(code) == advice
