@@ -21,7 +21,8 @@ def new_users(texts: Iterable[str], place: str) -> tuple[NewUser, ...]:
     found: dict[str, NewUser] = {}
     for line in chain.from_iterable(lines_of(text, place) for text in texts):
         name, colon, password = line.partition(":")
-        if not name or not name.isascii() or not name.isprintable() or (colon and not password):
+        is_one_line = not set("\r\n").intersection(line) and not line.startswith("#")  # as a file could have it
+        if not (name and name.isascii() and name.isprintable() and is_one_line) or (colon and not password):
             raise click.BadParameter("a user is NAME[:PASSWORD], with a name in ASCII, or @FILE", param_hint=place)
         if name in found:
             raise click.BadParameter(f"{name} is there twice: leave one out", param_hint=place)

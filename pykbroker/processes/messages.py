@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,19 +19,25 @@ class Announcement(msgspec.Struct, frozen=True, tag=True):
     """The addresses of a broker that clients can connect to.
 
     `address` is that of the first listener. `listeners` has the address of each listener by name, and `controller` is
-    that of the controller, None for a broker without a listener for it.
+    that of the controller, None for a broker without a listener for it. `told` are sentences for the operator, such as
+    the generated password of a user.
     """
 
     address: Address
     cluster_id: str
     listeners: Mapping[str, Address]
     controller: Address | None
+    told: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Announcement({self.address})"  # what is told may be a password
 
     @classmethod
-    def of(cls, serving: Serving) -> Announcement:
+    def of(cls, serving: Serving, told: Iterable[str] = ()) -> Announcement:
         """Return the announcement of a broker that has started to serve."""
         controller = next(iter(serving.controller_listeners.values()), None)
-        return cls(Address(serving.host, serving.port), serving.cluster_id, serving.listeners, controller)
+        address = Address(serving.host, serving.port)
+        return cls(address, serving.cluster_id, serving.listeners, controller, tuple(told))
 
 
 class StartRefused(msgspec.Struct, frozen=True, tag=True):

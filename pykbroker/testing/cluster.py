@@ -79,7 +79,8 @@ class RunningCluster(GivesLogInSettings):
     def __init__(self, options: ClusterOptions, directory: str) -> None:
         from pykbroker.testing.child_broker import ChildBroker
 
-        self._options, self._owner, self._directory = options.signed_by(directory), os.getpid(), directory
+        self._authority, self._owner = os.path.join(directory, str(CONTROLLER)), os.getpid()
+        self._options = options.signed_by(self._authority)
         self._members: dict[int, ChildBroker] = {}
         try:
             for broker in range(1, options.brokers + 1):
@@ -107,7 +108,7 @@ class RunningCluster(GivesLogInSettings):
         return str(self._member(broker).address)
 
     def _log_in_settings(self) -> LogInSettings:
-        return self._options.shared.log_in_settings(self.bootstrap, self._directory)
+        return self._options.shared.log_in_settings(self.bootstrap, self._authority)
 
     # ---- topics
 

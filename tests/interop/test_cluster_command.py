@@ -64,8 +64,10 @@ def runs(pid: int) -> bool:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[Command]:
+    limited = ("--set", f"max.connections={CONNECTIONS_MAX}")
+    secured = ("--tls", "auto", "--user", "alice:canary", "--user", "bob", "--authorize")
     running = Command(
-        tmp_path, "--brokers", "3", "--memory", "--topic", "t:6", "--set", f"max.connections={CONNECTIONS_MAX}"
+        tmp_path, "--brokers", "3", "--data-dir", str(tmp_path / "data"), "--topic", "t:6", *limited, *secured
     )
     try:
         yield running
@@ -83,10 +85,20 @@ def wait_for_isr(admin: AdminClient, brokers: list[int]) -> None:
         found = {tuple(sorted(partition.isrs)) for partition in partitions}
 
 
-def test_a_cluster_serves_and_starts_a_broker_that_dies_again(command: Command) -> None:
+def test_a_secured_cluster_serves_and_starts_a_broker_that_dies_again(command: Command, tmp_path: Path) -> None:
     found = command.wait_for(r"is a cluster of 3 brokers on (.*) \(cluster ", command.stdout)
     bootstrap = found[1].replace(" ", "")
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    _, of_bob, trust, log_in = command.stdout.read_text().splitlines()
+    assert not any("canary" in Path(f"/proc/{pid}/cmdline").read_text() for pid in command.children())
+    assert f"security.protocol=SASL_SSL and trust {tmp_path}/data/1/tls-ca.pem, " in trust
+    assert "sasl.mechanism=SCRAM-SHA-256, " in log_in
+    by_tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": f"{tmp_path}/data/1/tls-ca.pem"}
+    common = {"bootstrap.servers": bootstrap, "sasl.mechanism": "SCRAM-SHA-256", **by_tls}
+    alice = {**common, "sasl.username": "alice", "sasl.password": "canary"}
+    password = of_bob.removeprefix("the password of bob is ").removesuffix(": it is told this once")
+    bob = AdminClient({**common, "sasl.username": "bob", "sasl.password": password})
+    assert not bob.list_topics(timeout=10).topics, "only the first user may do everything"
+    admin = AdminClient(alice)
     topic = admin.list_topics("t", 10).topics["t"]
     assert {partition.leader for partition in topic.partitions.values()} == {1, 2, 3}
     with ExitStack() as idle:
@@ -97,14 +109,15 @@ def test_a_cluster_serves_and_starts_a_broker_that_dies_again(command: Command) 
         command.wait_for(r"broker 2 ended with exit code -9: starting it again", command.stderr)
         wait_for_isr(admin, [1, 3])
         wait_for_isr(admin, [1, 2, 3])
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer(alice)
     errors: list[object] = []
     for number in range(60):
         producer.produce("t", b"v", partition=number % 6, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(30) == 0
     assert errors == [None] * 60
     assert command.stop() == 0
-    assert len(command.stdout.read_text().splitlines()) == 1
+    assert len(command.stdout.read_text().splitlines()) == 4, "the broker that is started again tells nothing"
+    assert not re.search("is no client of|cannot connect to another", command.stderr.read_text())
 
 
 def test_each_broker_has_its_own_address_and_console_and_a_second_ctrl_c_kills_them(tmp_path: Path) -> None:
@@ -139,7 +152,7 @@ def test_brokers_stop_and_remove_their_data_once_the_command_was_killed(
     data = tmp_path / "data"
     data.mkdir()
     monkeypatch.setenv("TMPDIR", str(data))
-    running = Command(tmp_path, "--brokers", "3", "--memory", "--topic", "t:6")
+    running = Command(tmp_path, "--brokers", "3", "--memory", "--topic", "t:6", "--tls", "auto")
     running.wait_for("is a cluster of 3 brokers", running.stdout)
     controller, *others = running.children()
     assert len(others) == 2
@@ -157,6 +170,7 @@ def test_brokers_stop_and_remove_their_data_once_the_command_was_killed(
 def test_a_cluster_whose_brokers_are_not_restarted_ends_with_a_sentence(tmp_path: Path) -> None:
     running = Command(tmp_path, "--brokers", "2", "--memory", "--no-restart")
     running.wait_for("is a cluster of 2 brokers", running.stdout)
+    assert len(running.stdout.read_text().splitlines()) == 1
     os.kill(running.children()[1], signal.SIGKILL)
     assert running.process.wait(STOP_S_MAX) == 1
     assert "Error: broker 2 ended with exit code -9: the cluster stops" in running.stderr.read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pykbroker.cli.parameters import TOPIC_FORM, address, console_option, set_option, topic
+from pykbroker.cli.security_options import security_options
 from pykbroker.cli.start.start import LOG_LEVELS
 from pykbroker.core.address import Address
 from pykbroker.core.config.replication import REPLICAS_DEFAULT
@@ -48,6 +49,7 @@ DEFAULT = "127.0.0.1:9092"
     "-cluster]",
 )
 @click.option("--memory", is_flag=True, help="Keep no data: use a temporary directory that is removed at exit.")
+@security_options
 @click.option(
     "--topic",
     "topics",
@@ -69,6 +71,9 @@ def cluster(
     advertise: Address | None,
     data_dir: str | None,
     memory: bool,
+    tls: str | None,
+    users: tuple[str, ...],
+    authorize: bool,
     topics: tuple[str, ...],
     configs: tuple[tuple[str, str], ...],
     no_restart: bool,
@@ -78,10 +83,12 @@ def cluster(
     """Start a cluster of several brokers on this machine, a process each, and run until Ctrl-C or SIGTERM.
 
     The first line on stdout reports the addresses once clients can connect to all brokers. The first broker is the
-    controller, too.
+    controller, too. With --tls or --user, brokers authenticate each other by certificates.
     """
     from pykbroker.cli.cluster.plan import ClusterPlan
     from pykbroker.cli.cluster.run import run
+    from pykbroker.cli.cluster.security import ClusterSecurity
+    from pykbroker.cli.new_users import new_users
     from pykbroker.core.config.of_each_broker import check_shared
     from pykbroker.core.errors import StartError
 
@@ -96,8 +103,10 @@ def cluster(
         check_shared(dict(configs))
     except StartError as error:
         raise click.BadParameter(str(error), param_hint="'--set'") from None
-    plan = ClusterPlan(brokers, replicas, listen, topics, configs, log_level, advertise, console)
-    run(plan, data_dir, memory=memory, restarts=not no_restart)
+    new = new_users(users, "--user")
+    security = ClusterSecurity(tls is not None, tuple(user.name for user in new), authorize)
+    plan = ClusterPlan(brokers, replicas, listen, topics, configs, log_level, advertise, console, security)
+    run(plan, data_dir, new, memory=memory, restarts=not no_restart)
 
 
 def check_topics(texts: tuple[str, ...]) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 
+from pykbroker.cli.cluster.security import BROKERS, CONTROLLERS, ClusterSecurity
 from pykbroker.core.address import PORT_MAX, Address
-from pykbroker.core.config.listeners import INTER_BROKER_NAME, INTER_BROKER_PROTOCOL, NOT_ROUTABLE, PLAINTEXT
+from pykbroker.core.config.listeners import INTER_BROKER_NAME, INTER_BROKER_PROTOCOL, NOT_ROUTABLE
 from pykbroker.core.config.replication import replication_configs
 
 CONTROLLER = 1
 """The id of the broker that is the controller, too."""
-BROKERS = "INTERNAL"
-"""The name of the listeners that serve the other brokers, so that no limit on clients keeps a broker out."""
 LOOPBACK = dict(zip(NOT_ROUTABLE, ("127.0.0.1", "::1"), strict=True))
 """The address of this machine in place of all its interfaces."""
 
@@ -25,6 +26,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     """A cluster: its brokers, numbered from 1, of which the first is the controller, and the settings of all.
 
     `listen`, `advertise` and `console` are the addresses of the first broker. The others have the ports after them.
+    `directory` has a directory for the data of each broker.
     """
 
     brokers: int
@@ -35,6 +37,8 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     log_level: str = "info"
     advertise: Address | None = None
     console: Address | None = None
+    security: ClusterSecurity = ClusterSecurity()
+    directory: str = ""
 
     @property
     def controller(self) -> Address:
@@ -73,7 +77,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
                 f"clients cannot connect to {self.listen}, the address of --listen: add --advertise HOST:PORT with an"
                 " address of the first broker that they can reach"
             )
-        return self._shared_ports()
+        return self._shared_ports() or self.security.refusal(dict(self.configs))
 
     def _shared_ports(self) -> str | None:
         """Return why the console cannot have its ports, or None."""
@@ -90,24 +94,35 @@ class ClusterPlan(msgspec.Struct, frozen=True):
 
         The last broker creates the topics, so that they are spread over all brokers.
         """
-        options = ["--listen", str(address)]
+        name, given = self.security.protocol.name, dict(self.configs)
+        options = ["--listen", f"{name}={address}"]
         if self.advertise is not None:
-            options += ["--advertise", f"{PLAINTEXT}={of_broker(self.advertise, node_id)}"]
+            options += ["--advertise", f"{name}={of_broker(self.advertise, node_id)}"]
         if self.console is not None:
             options += ["--console", str(of_broker(self.console, node_id))]
-        if not {INTER_BROKER_NAME, INTER_BROKER_PROTOCOL}.intersection(dict(self.configs)):
+        if not {INTER_BROKER_NAME, INTER_BROKER_PROTOCOL}.intersection(given):
             options += ["--listen", f"{BROKERS}={self.of_brokers(node_id)}", *self._set(INTER_BROKER_NAME, BROKERS)]
         if node_id == CONTROLLER:
-            options += ["--listen", f"CONTROLLER={controller}"]
+            options += ["--listen", f"{CONTROLLERS}={controller}"]
         else:
             options += self._set("process.roles", "broker")
             options += self._set("controller.quorum.bootstrap.servers", str(controller))
         options += self._set("node.id", str(node_id))
-        for name, value in (*replication_configs(self.replicas).items(), *self.configs):
-            options += self._set(name, value)
+        secured = self.security.configs(given, self.data_dir(node_id), self.data_dir(CONTROLLER), self.brokers)
+        for config, value in {**replication_configs(self.replicas), **given, **secured}.items():
+            options += self._set(config, value)
         if node_id == self.brokers:
             options += [part for topic in self.topics for part in ("--topic", topic)]
         return [*options, "--log-level", self.log_level]
+
+    def data_dir(self, node_id: int) -> str:
+        """Return the directory for the data of a broker."""
+        return os.path.join(self.directory, str(node_id))
+
+    def hosts(self, node_id: int) -> frozenset[str]:
+        """Return the hosts of a broker, which its certificate is for."""
+        addresses = (self.listen, self.advertise, self.of_brokers(node_id), self.controller)
+        return self.security.hosts(each for each in addresses if each is not None)
 
     @staticmethod
     def _set(name: str, value: str) -> list[str]:

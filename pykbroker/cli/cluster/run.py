@@ -6,19 +6,29 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, nullcontext
 
 import click
 import trio
+from msgspec.structs import replace
 
 from pykbroker.cli.cluster import member
 from pykbroker.cli.cluster.plan import CONTROLLER, ClusterPlan, of_broker
+from pykbroker.cli.cluster.security import certificate_name
+from pykbroker.cli.cluster.users_file import UsersFile
+from pykbroker.cli.security_options import VARIABLES
 from pykbroker.cli.signals import STOPPING
-from pykbroker.cli.start.data_dirs import default_data_dir
+from pykbroker.cli.start.data_dirs import default_data_dir, make_data_dir
+from pykbroker.cli.start.own_certificates import trust
 from pykbroker.cli.start.process import write_log
 from pykbroker.cli.start.run import EXIT_CODE_IMPATIENT
+from pykbroker.cli.start.users import log_in
 from pykbroker.core.address import Address
+from pykbroker.core.errors import StartError
+from pykbroker.core.new_user import NewUser
+from pykbroker.core.security.own_certificates import AUTHORITY
 from pykbroker.core.version import VERSION
 from pykbroker.processes.broker_process import BrokerProcess
 from pykbroker.processes.messages import Announcement
@@ -59,26 +69,39 @@ class SupervisedBroker:
     """
 
     def __init__(
-        self, plan: ClusterPlan, node_id: int, data_dir: str, kind: str, lifelines: Lifelines, controller: Address
+        self,
+        plan: ClusterPlan,
+        node_id: int,
+        kind: str,
+        lifelines: Lifelines,
+        controller: Address,
+        users: UsersFile | None = None,
     ) -> None:
-        self._plan, self.node_id, self._data_dir, self._kind = plan, node_id, data_dir, kind
+        self._plan, self.node_id, self._kind, self._users = plan, node_id, kind, users
         self._lifelines, self.controller = lifelines, controller
         self.address = of_broker(plan.listen, node_id)
         self.cluster_id = ""
+        self.told: tuple[str, ...] = ()
+        """The sentences for the operator at the first start."""
         self._process: BrokerProcess | None = None
         self._ended: trio.Event
 
     async def run(self, serves: trio.Event) -> int:
         """Run the process to its end and return its exit code. Set `serves` once clients can connect."""
         options = self._plan.options(self.node_id, self.address, self.controller)
+        held = self._lifelines.held(self.node_id)
+        if self._users is not None:
+            options += self._users.options()
+            held = (*held, self._users.descriptor)
         self._ended = trio.Event()
         log, theirs = os.pipe()
         try:
             process = self._process = BrokerProcess(
-                [sys.executable, "-m", member.__name__, self._data_dir, self._kind, *options],
+                [sys.executable, "-m", member.__name__, self._plan.data_dir(self.node_id), self._kind, *options],
                 stdin=self._lifelines.watched(self.node_id),
                 stderr=theirs,
-                held=self._lifelines.held(self.node_id),
+                held=held,
+                environ={name: value for name, value in os.environ.items() if name not in VARIABLES},
                 own_session=True,  # Ctrl-C reaches only this process, which stops the brokers in order
             )
         finally:
@@ -94,6 +117,10 @@ class SupervisedBroker:
                     elif isinstance(message, Announcement):
                         self.address, self.cluster_id = message.address, message.cluster_id
                         self.controller = message.controller or self.controller
+                        if serves.is_set():
+                            click.echo("".join(f"{sentence}\n" for sentence in message.told), nl=False)
+                        else:
+                            self.told = message.told
                         serves.set()
             return process.ended()
 
@@ -132,11 +159,11 @@ async def lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
         yield rest.decode(errors="replace")
 
 
-def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool) -> None:
+def run(plan: ClusterPlan, data_dir: str | None, users: Sequence[NewUser], *, memory: bool, restarts: bool) -> None:
     """Run the cluster until a signal.
 
-    click.ClickException: a broker did not start, or died and is not restarted. click.exceptions.Exit: a second signal
-    came before all brokers had stopped.
+    click.ClickException: a broker did not start, or died and is not restarted, or certificates cannot be made.
+    click.exceptions.Exit: a second signal came before all brokers had stopped.
     """
     write_log(plan.log_level, "text")
     if reason := plan.refusal():
@@ -145,12 +172,39 @@ def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool
         path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
         os.makedirs(path, exist_ok=True)
         warn_left_out(path, plan)
-        supervisor = Supervisor(plan, path, member.TEMPORARY if memory else member.KEPT, restarts=restarts)
-        trio.run(supervisor.run)
+        plan = replace(plan, directory=path)
+        make_certificates(plan)
+        with closing(UsersFile(users)) if users else nullcontext() as file:
+            supervisor = Supervisor(plan, member.TEMPORARY if memory else member.KEPT, file, restarts=restarts)
+            trio.run(supervisor.run)
     if supervisor.failure:
         raise click.ClickException(supervisor.failure)
     if supervisor.is_impatient:
         raise click.exceptions.Exit(EXIT_CODE_IMPATIENT)
+
+
+def make_certificates(plan: ClusterPlan) -> None:
+    """Make the certificates of all brokers, unless an earlier start has made them. click.ClickException: it fails."""
+    if not plan.security.has_certificates:
+        return
+    from pykbroker.tls.own_certificates import keep_certificates
+
+    try:
+        for node_id in range(1, plan.brokers + 1):
+            directory, authority = plan.data_dir(node_id), plan.data_dir(CONTROLLER)
+            make_data_dir(directory)
+            name = certificate_name(node_id)
+            keep_certificates(directory, plan.hosts(node_id), time.time(), authority=authority, name=name)
+    except StartError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def how_to_connect(plan: ClusterPlan) -> Iterator[str]:
+    """Yield what clients set to connect."""
+    if plan.security.has_tls:
+        yield trust([plan.security.protocol], os.path.join(plan.data_dir(CONTROLLER), AUTHORITY))
+    if plan.security.users:
+        yield log_in([plan.security.protocol])
 
 
 def warn_left_out(path: str, plan: ClusterPlan) -> None:
@@ -175,8 +229,8 @@ class Supervisor:
     signal has killed the brokers that had not stopped.
     """
 
-    def __init__(self, plan: ClusterPlan, path: str, kind: str, *, restarts: bool) -> None:
-        self._plan, self._path, self._kind, self._restarts = plan, path, kind, restarts
+    def __init__(self, plan: ClusterPlan, kind: str, users: UsersFile | None = None, *, restarts: bool) -> None:
+        self._plan, self._kind, self._users, self._restarts = plan, kind, users, restarts
         self._lifelines = Lifelines()
         self._nodes: list[SupervisedBroker] = []
         self._stopping, self.failure, self.is_impatient = trio.Event(), "", False
@@ -201,8 +255,8 @@ class Supervisor:
         """Start all brokers, the controller first, and report the cluster once all of them serve."""
         controller, served = self._plan.controller, list[trio.Event]()
         for node_id in range(1, self._plan.brokers + 1):
-            data_dir = os.path.join(self._path, str(node_id))
-            node = SupervisedBroker(self._plan, node_id, data_dir, self._kind, self._lifelines, controller)
+            users = self._users if node_id == CONTROLLER else None
+            node = SupervisedBroker(self._plan, node_id, self._kind, self._lifelines, controller, users)
             self._nodes.append(node)
             serves = trio.Event()
             served.append(serves)
@@ -213,7 +267,8 @@ class Supervisor:
             controller = self._nodes[0].controller
         await self._until(served)
         if not self._stopping.is_set():
-            click.echo(self._sentence())
+            of_brokers = [sentence for node in self._nodes for sentence in node.told]
+            click.echo("\n".join([self._sentence(), *of_brokers, *how_to_connect(self._plan)]))
 
     async def _until(self, served: list[trio.Event]) -> None:
         """Wait until these brokers serve, or until the cluster stops."""
@@ -257,7 +312,7 @@ class Supervisor:
 
     def _sentence(self) -> str:
         addresses = ", ".join(str(node.address) for node in self._nodes)
-        where = "no data is kept" if self._kind == member.TEMPORARY else f"data in {self._path}"
+        where = "no data is kept" if self._kind == member.TEMPORARY else f"data in {self._plan.directory}"
         return (
             f"pykbroker {VERSION} is a cluster of {self._plan.counted} on {addresses}"
             f" (cluster {self._nodes[0].cluster_id}, {where})"

@@ -13,6 +13,7 @@ from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import KEYSTORE
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.own_certificates import AUTHORITY, hosts_of
+from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -50,8 +51,13 @@ def prepare_certificates(settings: Settings) -> str:
     hosts = hosts_of(settings.listeners, socket.gethostname())
     if keep_certificates(directory, hosts, time.time()):
         logger.info("made a certificate for %s, signed by %s", ", ".join(sorted(hosts)), authority)
-    protocols = sorted({listener.protocol.name for listener in settings.listeners if listener.protocol.has_tls})
+    return trust((listener.protocol for listener in settings.listeners), authority)
+
+
+def trust(protocols: Iterable[SecurityProtocol], authority: str) -> str:
+    """Return what clients set to trust the authority in a file, on listeners with these protocols."""
+    names = sorted({each.name for each in protocols if each.has_tls})
     return (
-        f"clients set security.protocol={' or '.join(protocols)} and trust {authority}, by ssl.truststore.location with"
+        f"clients set security.protocol={' or '.join(names)} and trust {authority}, by ssl.truststore.location with"
         " ssl.truststore.type=PEM (Java), ssl.ca.location (librdkafka) or ssl_cafile (kafka-python)"
     )

@@ -19,6 +19,7 @@ from pykbroker.cli.start.data_dirs import make_data_dir
 from pykbroker.cli.start.first_lines import first_lines
 from pykbroker.cli.start.options import Options
 from pykbroker.cli.start.process import keep_freed_memory, return_freed_memory, settle_garbage_collector, write_log
+from pykbroker.cli.start.users import new_passwords
 from pykbroker.core.address import Address
 from pykbroker.core.config.listener_configs import ignored_configs
 from pykbroker.core.errors import StartError
@@ -114,7 +115,7 @@ def serve(
         started = True
         click.echo("\n".join(lines(serving)))
         if pipe is not None:
-            tell(pipe, Announcement.of(serving))
+            tell(pipe, Announcement.of(serving, new_passwords(settings, serving)))
         settle_garbage_collector()
         return_freed_memory()
 

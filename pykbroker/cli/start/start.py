@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.parameters import TOPIC_FORM, console_option, descriptor, named_address, set_option, topic
+from pykbroker.cli.security_options import security_options
 from pykbroker.core.address import Address
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.processes.pipe import PIPE_OPTION
@@ -64,33 +65,7 @@ LOG_FORMATS = ("text", "json")
     is_flag=True,
     help="Keep no data: use a temporary directory that is never flushed to the device, and removed at exit.",
 )
-@click.option(
-    "--tls",
-    envvar="PYKBROKER_TLS",
-    show_envvar=True,
-    type=click.Choice(["auto"]),
-    help="Serve clients over TLS, with a certificate that this start makes beside the data, and that the next starts "
-    "reuse. A listener without a NAME is then called SSL. Requires pip install 'pykbroker[security]'.",
-)
-@click.option(
-    "--user",
-    "users",
-    envvar="PYKBROKER_USER",
-    show_envvar=True,
-    metavar="NAME[:PASSWORD]|@FILE",
-    multiple=True,
-    help="Let this user log in, and nobody without a log-in. Repeatable, or a line of FILE each. The list of processes "
-    "shows a PASSWORD to other users of this machine, but neither that of @FILE, such as @/run/secrets/users, nor a "
-    "generated one: without a PASSWORD, a new user gets one that is printed once. A listener without a NAME is then "
-    "called SASL_PLAINTEXT, or SASL_SSL with --tls.",
-)
-@click.option(
-    "--authorize",
-    envvar="PYKBROKER_AUTHORIZE",
-    show_envvar=True,
-    is_flag=True,
-    help="Let users do only what ACLs allow. The first --user is a super user, who may do everything.",
-)
+@security_options
 @click.option(
     "--topic",
     "topics",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pykbroker.core.config.authorizer_configs import SUPER_USERS
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
+from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.sasl.scram import SCRAM_HASHES
 from pykbroker.core.security.sasl.settings import PLAIN
 from pykbroker.core.settings import Serving, Settings
@@ -29,14 +30,24 @@ def check_has_super_user(texts: Mapping[str, str]) -> None:
         raise StartError(f"--authorize needs a super user, who may add ACLs: add --user NAME, or set {SUPER_USERS}")
 
 
-def remarks(settings: Settings, serving: Serving) -> Iterator[str]:
-    """Yield what the operator must know about the users: the passwords that were generated, and how clients log in."""
+def new_passwords(settings: Settings, serving: Serving) -> Iterator[str]:
+    """Yield a sentence for each password that was generated for a new user."""
     for user in settings.users:
         if user.is_generated and user.name in serving.new_users:
             yield f"the password of {user.name} is {user.password.reveal()}: it is told this once"
+
+
+def log_in(protocols: Iterable[SecurityProtocol]) -> str:
+    """Return how clients log in on listeners with these protocols."""
+    names = sorted({each.name for each in protocols if each.has_sasl})
+    return (
+        f"a user logs in with security.protocol={' or '.join(names)} and with"
+        f" sasl.mechanism={', '.join(SCRAM_HASHES)} or {PLAIN}"
+    )
+
+
+def remarks(settings: Settings, serving: Serving) -> Iterator[str]:
+    """Yield what the operator must know about the users: the passwords that were generated, and how clients log in."""
+    yield from new_passwords(settings, serving)
     if settings.users:
-        protocols = sorted({each.protocol.name for each in settings.listeners if each.protocol.has_sasl})
-        yield (
-            f"a user logs in with security.protocol={' or '.join(protocols)} and with"
-            f" sasl.mechanism={', '.join(SCRAM_HASHES)} or {PLAIN}"
-        )
+        yield log_in(each.protocol for each in settings.listeners)

@@ -6,19 +6,27 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from pykbroker.cli.cluster import member
 from pykbroker.cli.cluster.plan import ClusterPlan
-from pykbroker.cli.cluster.run import Supervisor, warn_left_out
+from pykbroker.cli.cluster.run import Supervisor, make_certificates, warn_left_out
+from pykbroker.cli.cluster.security import ClusterSecurity
+from pykbroker.cli.cluster.users_file import UsersFile
 from pykbroker.cli.main import pykbroker
+from pykbroker.cli.new_users import new_users
 from pykbroker.core.address import Address
 from pykbroker.core.config.of_each_broker import OF_EACH_BROKER
 from pykbroker.core.errors import StartError
+from pykbroker.core.security.secret import Secret
 from pykbroker.testing.cluster_options import checked_cluster_options
+
+HERE = Address("127.0.0.1", 9092)
 
 
 def refusal(*options: str) -> str:
@@ -73,12 +81,41 @@ def test_a_broker_whose_supervisor_dies_while_it_is_imported_removes_its_tempora
     assert not list(tmp_path.iterdir())
 
 
+def test_a_later_start_keeps_the_certificates_of_all_brokers(tmp_path: Path) -> None:
+    def files(brokers: int) -> dict[str, bytes]:
+        security = ClusterSecurity(has_tls=True)
+        make_certificates(ClusterPlan(brokers, 1, HERE, security=security, directory=str(tmp_path)))
+        return {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.glob("*/*")}
+
+    first = files(2)
+    assert first.keys() == {"1/tls-ca.pem", "1/tls-ca-key.pem", "1/tls-broker.pem", "2/tls-broker.pem"}
+    assert files(2) == first
+    more = files(3)
+    assert more.keys() - first.keys() == {"3/tls-broker.pem"}
+    assert {name: content for name, content in more.items() if name in first} == first
+    make_certificates(ClusterPlan(9, 1, HERE, directory=str(tmp_path)))
+    assert len(list(tmp_path.iterdir())) == 3, "brokers without TLS and users need none"
+
+
+def test_the_brokers_read_users_from_a_file_that_ends_with_the_command() -> None:
+    users = new_users(["alice:se:cret", "bob"], "--user")
+    with closing(UsersFile(users)) as file:
+        for _ in range(2):
+            option, path = file.options()
+            alice, bob = new_users([path], option)
+            assert (alice.name, alice.password, alice.is_generated) == ("alice", Secret("se:cret"), False)
+            assert (bob.name, bob.is_generated) == ("bob", True)
+            assert bob.password != users[1].password
+    with pytest.raises(click.BadParameter, match=f"cannot read {path[1:]}"):
+        new_users([path], option)
+
+
 async def test_the_second_signal_kills_the_brokers_and_the_log_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     plan = ClusterPlan(1, 1, Address("127.0.0.1", 9092))
-    supervisor = Supervisor(plan, str(tmp_path), member.TEMPORARY, restarts=True)
+    supervisor = Supervisor(plan, member.TEMPORARY, restarts=True)
     killed = []
 
     class Running:

@@ -6,10 +6,15 @@ import msgspec
 import pytest
 
 from pykbroker.cli.cluster.plan import ClusterPlan, of_broker
+from pykbroker.cli.cluster.security import ClusterSecurity
 from pykbroker.cli.parameters import named_address
 from pykbroker.cli.start.options import Options
 from pykbroker.core.address import Address
+from pykbroker.core.config.java_classes import STANDARD_AUTHORIZER
 from pykbroker.core.settings import Settings
+
+HERE = Address("127.0.0.1", 9092)
+SECURED = ClusterPlan(3, 1, HERE, security=ClusterSecurity(True, ("alice", "bob"), True), directory="/d")
 
 
 def settings(plan: ClusterPlan, node_id: int) -> Settings:
@@ -115,3 +120,102 @@ def test_the_console_cannot_have_the_ports_of_the_brokers(port: int, refused: bo
 
 def test_one_broker_is_counted_in_the_singular() -> None:
     assert [ClusterPlan(count, 1, Address("127.0.0.1", 0)).counted for count in (1, 2)] == ["1 broker", "2 brokers"]
+
+
+@pytest.mark.parametrize(
+    ("has_tls", "users", "protocol"),
+    [
+        (True, ("alice",), "SASL_SSL"),
+        (True, (), "SSL"),
+        (False, ("alice",), "SASL_PLAINTEXT"),
+        (False, (), "PLAINTEXT"),
+    ],
+)
+def test_brokers_know_each_other_by_certificates_if_clients_use_tls_or_log_in(
+    has_tls: bool, users: tuple[str, ...], protocol: str
+) -> None:
+    plan = msgspec.structs.replace(
+        SECURED, security=ClusterSecurity(has_tls, users), advertise=Address("broker.example", 80)
+    )
+    for node_id in (1, 2):
+        found = settings(plan, node_id)
+        clients, brokers = found.listeners
+        assert (clients.name, clients.protocol.name) == (protocol, protocol)
+        assert clients.advertised == Address("broker.example", 79 + node_id)
+        assert found.inter_broker_listener == brokers.name == "INTERNAL"
+        secured = {each.name: each.protocol.name for each in (brokers, *found.controller_listeners)}
+        assert set(secured.values()) == {"PLAINTEXT" if protocol == "PLAINTEXT" else "SSL"}
+        texts = found.config.texts
+        assert texts.get("ssl.keystore.location") == (f"/d/{node_id}/tls-broker.pem" if has_tls else None)
+        assert ("sasl.enabled.mechanisms" in texts) == bool(users)
+        for name in ("internal", "controller") if protocol != "PLAINTEXT" else ():
+            expected = {
+                "ssl.keystore.location": f"/d/{node_id}/tls-broker.pem",
+                "ssl.truststore.location": "/d/1/tls-ca.pem",
+                "ssl.client.auth": "required",
+            }
+            assert {config: texts[f"listener.name.{name}.{config}"] for config in expected} == expected
+
+
+def test_the_first_user_and_the_brokers_are_super_users() -> None:
+    brokers = "User:CN=broker-1;User:CN=broker-2;User:CN=broker-3"
+    for configs, supers in (
+        ((), f"User:alice;{brokers}"),
+        ((("super.users", "User:root;"),), f"User:root;User:alice;{brokers}"),
+    ):
+        texts = settings(msgspec.structs.replace(SECURED, configs=configs), 2).config.texts
+        assert texts["super.users"] == supers
+        assert texts["authorizer.class.name"] == STANDARD_AUTHORIZER
+    own = ClusterSecurity(True, ("alice",))
+    assert "super.users" not in settings(msgspec.structs.replace(SECURED, security=own), 2).config.texts
+    authorized = msgspec.structs.replace(
+        SECURED, security=own, configs=(("authorizer.class.name", STANDARD_AUTHORIZER),)
+    )
+    assert settings(authorized, 2).config.texts["super.users"] == f"User:alice;{brokers}"
+    anybody = msgspec.structs.replace(
+        SECURED, security=ClusterSecurity(authorizes=True), configs=(("super.users", "User:ANONYMOUS"),)
+    )
+    texts = settings(anybody, 2).config.texts
+    assert (texts["super.users"], texts["authorizer.class.name"]) == ("User:ANONYMOUS", STANDARD_AUTHORIZER)
+
+
+def test_a_map_of_protocols_keeps_the_entries_of_the_user() -> None:
+    named = (("listener.security.protocol.map", "SASL_SSL:SASL_SSL,OTHER:SSL"),)
+    found = settings(msgspec.structs.replace(SECURED, configs=named), 1)
+    assert [each.protocol.name for each in (*found.listeners, *found.controller_listeners)] == [
+        "SASL_SSL",
+        "SSL",
+        "SSL",
+    ]
+    assert "OTHER:SSL" in found.config.texts["listener.security.protocol.map"]
+
+
+def test_certificates_are_for_the_hosts_of_clients_and_of_brokers() -> None:
+    plan = msgspec.structs.replace(SECURED, listen=Address("0.0.0.0", 9092), advertise=Address("Broker.example", 9092))
+    assert {"127.0.0.1", "localhost", "::1", "broker.example"} <= plan.hosts(2)
+    assert "0.0.0.0" not in plan.hosts(2)
+    assert "10.0.0.7" in msgspec.structs.replace(SECURED, listen=Address("10.0.0.7", 9092)).hosts(3)
+
+
+@pytest.mark.parametrize(
+    ("security", "config", "reason"),
+    [
+        (ClusterSecurity(authorizes=True), None, "--authorize needs a super user, who may add ACLs: add --user NAME"),
+        (ClusterSecurity(True, authorizes=True), "super.users", None),
+        (ClusterSecurity(True), "inter.broker.listener.name", "--tls or --user contradict each other: leave it"),
+        (ClusterSecurity(users=("a",)), "security.inter.broker.protocol", "--tls or --user contradict each other"),
+        (ClusterSecurity(True), "ssl.keystore.location", "write listener.name.ssl.ssl.keystore.location, for clients"),
+        (ClusterSecurity(users=("a",)), "ssl.truststore.type", "write listener.name.sasl_plaintext.ssl.truststore"),
+        (ClusterSecurity(True), "ssl.key.password", "write listener.name.ssl.ssl.key.password, for clients alone"),
+        (ClusterSecurity(), "ssl.keystore.location", None),
+        (ClusterSecurity(True), "listener.name.ssl.ssl.keystore.location", None),
+        (ClusterSecurity(True, ("a",), True), None, None),
+    ],
+)
+def test_options_about_security_that_contradict_each_other_are_refused(
+    security: ClusterSecurity, config: str | None, reason: str | None
+) -> None:
+    configs = () if config is None else ((config, "x"),)
+    found = msgspec.structs.replace(SECURED, security=security, configs=configs).refusal()
+    assert (found is None) == (reason is None)
+    assert reason is None or reason in str(found)

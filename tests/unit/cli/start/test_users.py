@@ -42,6 +42,8 @@ def test_a_user_has_a_password_of_the_option_or_of_a_file_or_gets_one(tmp_path: 
         (["alice:"], "a user is NAME"),
         (["zoë:secret"], "with a name in ASCII"),
         (["a\nb:secret"], "a user is NAME"),
+        (["a:secret\nb:secret"], "a user is NAME"),
+        (["#a:secret"], "a user is NAME"),
         (["alice:secret", "alice"], "alice is there twice"),
         (["@/nowhere"], "cannot read /nowhere"),
     ],
