@@ -121,6 +121,7 @@ class Connection:
             self._shared.budget.leave(self)
             self._shared.budget.charge(self, 0)
             self._shared = shared
+            self._pump.serve_last(last=shared.serves_last)
             self._weigh()
 
     def change_frames(self, frames: FrameReader) -> None:

@@ -41,5 +41,7 @@ class Shared(msgspec.Struct):
     on_closed: Callable[[Any], None]
     """A function that is called once with each connection that has closed."""
     pool: FramePool = msgspec.field(default_factory=FramePool)
+    serves_last: bool = False
+    """Whether the connections are served after those of all others."""
     unsent_ns: int = 0
     """The total time for which the sockets of clients did not accept all bytes of the replies."""

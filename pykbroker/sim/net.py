@@ -17,7 +17,7 @@ from pykbroker.sim.process import Process
 from pykbroker.world import system_connect
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions, Tls
-from pykbroker.world.system_pump import SocketPump
+from pykbroker.world.system_pump import Homes, SocketPump
 
 
 class Watchable(Protocol):
@@ -186,7 +186,7 @@ class SimNet:
         def watch_silence(_pump: SocketPump) -> None:
             endpoint.ends_silent = True
 
-        return SimPump(cast("Any", endpoint), self.poll, self._pumps, watch_silence)
+        return SimPump(cast("Any", endpoint), self.poll, Homes(self._pumps, self._pumps), watch_silence)
 
     async def connect(
         self,

@@ -47,6 +47,9 @@ class Pump(Protocol):
     def end_when_silent(self) -> None:
         """Let an accepted connection end soon once its peer's machine acknowledges nothing, from now on."""
 
+    def serve_last(self, *, last: bool) -> None:
+        """Serve the connection after those of all others in each pass, or like them: strangers must not delay them."""
+
 
 class ConnectionMachine(Protocol):
     """A sans-I/O connection, which takes received bytes and puts bytes to send into `out`."""

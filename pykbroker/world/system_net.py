@@ -2,7 +2,8 @@
 
 1. A connection has no task and, while it is idle, no buffer. `run` waits for the poller only and serves each ready
    socket.
-2. During a long pass over the ready sockets, other tasks run in between.
+2. During a long pass over the ready sockets, other tasks run in between. Connections of clients that have not logged
+   in, new ones and handshakes get a limited time of each pass.
 3. Peers that may not connect yet wait in the kernel's backlog, without using resources of this process.
 """
 
@@ -25,8 +26,9 @@ from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from pykbroker.world.system_bind import ALL_INTERFACES, bound_socket, listen, plain
 from pykbroker.world.system_connect import connected_socket
 from pykbroker.world.system_handshakes import Handshakes
+from pykbroker.world.system_newcomers import Newcomers
 from pykbroker.world.system_poll import open_poll
-from pykbroker.world.system_pump import SocketPump, end
+from pykbroker.world.system_pump import Homes, SocketPump, end
 from pykbroker.world.system_silence import SilenceWatch, keep_alive
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ BACKLOG_MIN = 1024
 
 Here accepting waits for the event loop, and a peer that finds the backlog full retries only after a second.
 """
-ACCEPTS_MAX = 64
-"""The maximum number of peers that a listener accepts in one pass of the event loop."""
+ACCEPT_NS_MAX = 500_000
+"""The time in one pass of the event loop after which a listener accepts no further peer."""
 ACCEPT_REST_S = 0.1
 """The pause in accepting after the limit on connections is reached or no descriptor is free."""
 STEP_NS_MAX = 10_000_000
@@ -78,7 +80,8 @@ class SystemListener:
                 self._net.rest(self)
                 accept.paused()
                 return
-            for _ in range(ACCEPTS_MAX):
+            begun = perf_counter_ns()
+            while perf_counter_ns() - begun < ACCEPT_NS_MAX:
                 self._admit(accept, *self._socket.accept())
                 if not accept.has_room():
                     return
@@ -131,7 +134,8 @@ class SystemNet:
         self._paused: set[SystemListener] = set()
         self._pause_begun = trio.Event()
         self._watch = LoopWatch(perf_counter_ns)
-        self._handshakes = Handshakes(perf_counter_ns)
+        self._handshakes, self._newcomers = Handshakes(perf_counter_ns), Newcomers(perf_counter_ns)
+        self._homes = Homes(self._pumps, self._newcomers.pumps)
         self._tls_buffers: ReadBuffers | None = None
         self._silence = SilenceWatch(lambda pump: pump.is_open)
 
@@ -150,13 +154,13 @@ class SystemNet:
 
     def pump(self, sock: socket.socket, tls: Tls | None = None) -> SocketPump:
         if tls is None:
-            return SocketPump(sock, self._poll, self._pumps, self._watch_silence)
+            return SocketPump(sock, self._poll, self._homes, self._watch_silence)
         from pykbroker.world.system_tls_pump import ReadBuffers, TlsPump  # for a process that uses TLS
 
         if self._tls_buffers is None:
             self._tls_buffers = ReadBuffers()
         handshakes, buffers = self._handshakes, self._tls_buffers
-        return TlsPump(sock, self._poll, self._pumps, self._watch_silence, handshakes, buffers, tls)
+        return TlsPump(sock, self._poll, self._homes, self._watch_silence, handshakes, buffers, tls)
 
     def _watch_silence(self, pump: SocketPump) -> None:
         with suppress(OSError):  # macOS sets no option of a socket whose peer has reset the connection
@@ -224,15 +228,16 @@ class SystemNet:
             trio.lowlevel.remove_instrument(self._watch)
             for listener in list(self._listeners.values()):
                 listener.close()
-            for pump in [*self._handshakes.pumps.values(), *self._pumps.values()]:
+            for pump in [*self._handshakes.pumps.values(), *self._newcomers.pumps.values(), *self._pumps.values()]:
                 pump.close()
             self._poll.close()
 
     async def _serve(self) -> None:
-        poll, pumps, listeners, handshakes = self._poll, self._pumps, self._listeners, self._handshakes
+        poll, pumps, listeners = self._poll, self._pumps, self._listeners
+        handshakes, newcomers = self._handshakes, self._newcomers
         descriptor = poll.fileno()
         while True:
-            if handshakes.waiting:
+            if handshakes.waiting or newcomers.waiting:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(descriptor)
@@ -244,15 +249,19 @@ class SystemNet:
                 pump = pumps.get(fd)
                 if pump is not None:
                     pump.turn()
-                elif fd in listeners:
+                else:
                     others -= 1
-                    listeners[fd].turn()
-                elif fd in handshakes.pumps:
-                    others -= 1
-                    handshakes.pumps[fd].turn()
+                    if fd in newcomers.pumps:
+                        newcomers.wait(newcomers.pumps[fd])
+                    elif fd in listeners:
+                        listeners[fd].turn()
+                    elif fd in handshakes.pumps:
+                        handshakes.pumps[fd].turn()
                 if perf_counter_ns() - begun > STEP_NS_MAX:
                     await trio.lowlevel.checkpoint()
                     begun = perf_counter_ns()
+            if newcomers.waiting:
+                newcomers.turn()
             if handshakes.waiting:
                 handshakes.step(others_wait=others > 0)
 

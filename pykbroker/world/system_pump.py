@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import ConnectionMachine
@@ -24,15 +25,23 @@ If `wants_turn` is true, the socket is watched for writes, which are ready at on
 logger = logging.getLogger(__name__)
 
 
+class Homes(NamedTuple):
+    """The open pumps of a network, by descriptor: those that are served first in a pass, and last."""
+
+    first: dict[int, SocketPump]
+    last: dict[int, SocketPump]
+
+
 class SocketPump:
     """The pump of one socket. While the socket does not accept more bytes, it is watched for writes and not read."""
 
-    __slots__ = ("_poll", "_pumps", "_watch_silence", "_watched", "connection", "fd", "socket")
+    __slots__ = ("_homes", "_poll", "_pumps", "_watch_silence", "_watched", "connection", "fd", "socket")
 
     def __init__(
-        self, sock: socket.socket, poll: Poll, pumps: dict[int, SocketPump], watch_silence: Callable[[SocketPump], None]
+        self, sock: socket.socket, poll: Poll, homes: Homes, watch_silence: Callable[[SocketPump], None]
     ) -> None:
-        self.socket, self._poll, self._pumps, self._watch_silence = sock, poll, pumps, watch_silence
+        self.socket, self._poll, self._homes, self._watch_silence = sock, poll, homes, watch_silence
+        self._pumps = homes.first
         self.fd = sock.fileno()
         self._watched = NOTHING
         self.connection: ConnectionMachine
@@ -72,6 +81,27 @@ class SocketPump:
     def is_open(self) -> bool:
         """Whether the pump serves its socket."""
         return self._pumps.get(self.fd) is self
+
+    @property
+    def watched(self) -> int:
+        """Return the event that the socket is watched for."""
+        return self._watched
+
+    def watch(self, event: int) -> None:
+        """Watch the socket for this event."""
+        if event != self._watched:
+            self._poll.watch(self.fd, event == READS, event == WRITES)
+            self._watched = event
+
+    def serve_last(self, *, last: bool) -> None:
+        """Serve the connection after those of all others in each pass, or like them."""
+        self._move(self._homes.last if last else self._homes.first)
+
+    def _move(self, pumps: dict[int, SocketPump]) -> None:
+        if self._pumps.get(self.fd) is self:
+            del self._pumps[self.fd]
+            pumps[self.fd] = self
+        self._pumps = pumps
 
     def flush(self) -> None:
         """Send ready output although the socket was not reported as ready. Do nothing if the socket is closed."""

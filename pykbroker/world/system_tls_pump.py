@@ -25,7 +25,7 @@ from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import ConnectionMachine, Tls
 from pykbroker.world.system_handshakes import Handshakes
 from pykbroker.world.system_poll import Poll
-from pykbroker.world.system_pump import NOTHING, READS, RECV_BYTES, WRITES, SocketPump
+from pykbroker.world.system_pump import NOTHING, READS, RECV_BYTES, WRITES, Homes, SocketPump
 
 PIECE_BYTES = 32_768
 """The number of bytes that enter or leave a BIO at once. A BIO keeps 4/3 of its largest content until it is freed."""
@@ -60,9 +60,9 @@ class TlsPump(SocketPump):
     """
 
     __slots__ = (
-        "_all_pumps",
         "_buffers",
         "_handshakes",
+        "_home",
         "_incoming",
         "_is_over",
         "_is_sealed",
@@ -79,15 +79,15 @@ class TlsPump(SocketPump):
         self,
         sock: socket.socket,
         poll: Poll,
-        pumps: dict[int, SocketPump],
+        homes: Homes,
         watch_silence: Callable[[SocketPump], None],
         handshakes: Handshakes,
         buffers: ReadBuffers,
         tls: Tls,
     ) -> None:
-        super().__init__(sock, poll, handshakes.pumps, watch_silence)
-        self._buffers = buffers
-        self._all_pumps, self._handshakes, self._tls = pumps, handshakes, tls
+        super().__init__(sock, poll, homes, watch_silence)
+        self._home, self._pumps = homes.first, handshakes.pumps
+        self._buffers, self._handshakes, self._tls = buffers, handshakes, tls
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = tls.begin(self._incoming, self._outgoing)
         self._unopened = NO_BYTES
@@ -102,7 +102,7 @@ class TlsPump(SocketPump):
         self._handshakes.begin(self)
         super().start(connection)
         if not self._ssl.server_side:  # a client speaks first
-            self._watch(WRITES)
+            self.watch(WRITES)
 
     async def secured(self) -> None:
         """Wait until the handshake is done. Raise OSError if it fails, and close the connection if cancelled."""
@@ -127,7 +127,7 @@ class TlsPump(SocketPump):
         try:
             if not (self._is_secured or self._is_sealed):
                 if watched != NOTHING:
-                    self._watch(NOTHING)
+                    self.watch(NOTHING)
                     self._handshakes.wait(self)
                 return
             if watched == READS:
@@ -161,6 +161,11 @@ class TlsPump(SocketPump):
             self._handshakes.forget(self)
             self._tell(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
+    def _move(self, pumps: dict[int, SocketPump]) -> None:
+        self._home = pumps
+        if self._is_secured:
+            super()._move(pumps)
+
     def lose(self, error: OSError) -> None:
         """Close the connection after an error of its socket, its network or of TLS."""
         if isinstance(error, ssl.SSLError) and self.is_open:
@@ -193,7 +198,7 @@ class TlsPump(SocketPump):
         """Let the connection move its bytes. Those that came with the end of the handshake wait in the BIO."""
         self._is_secured, self._waits = True, self._incoming.pending > 0
         self._handshakes.forget(self)
-        self._pumps = self._all_pumps
+        self._pumps = self._home
         self._pumps[self.fd] = self
         self._tls.secured(self.connection, self._ssl.getpeercert(binary_form=True))
         self._tell(None)
@@ -281,16 +286,11 @@ class TlsPump(SocketPump):
         if out:
             self._report_unsent(connection)
         if not self._is_secured:
-            self._watch(WRITES if self._is_sealed else READS)
+            self.watch(WRITES if self._is_sealed else READS)
         elif out or connection.wants_turn or (self._waits and connection.wants_input):
-            self._watch(WRITES)
+            self.watch(WRITES)
         else:
-            self._watch(READS if connection.wants_input else NOTHING)
-
-    def _watch(self, watched: int) -> None:
-        if watched != self._watched:
-            self._poll.watch(self.fd, watched == READS, watched == WRITES)
-            self._watched = watched
+            self.watch(READS if connection.wants_input else NOTHING)
 
     def _send(self, connection: ConnectionMachine) -> None:
         """Seal and send until the socket takes no more."""

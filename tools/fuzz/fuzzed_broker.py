@@ -134,6 +134,9 @@ class FuzzedPeer:
     def end_when_silent(self) -> None:
         """Do nothing, since the client never falls silent."""
 
+    def serve_last(self, *, last: bool) -> None:
+        """Do nothing, since there is one connection."""
+
     def close(self) -> None:
         """Close both ends of the connection."""
         if not self._gone:

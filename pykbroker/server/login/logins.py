@@ -16,6 +16,7 @@ from pykbroker.core.security.session import ConnectionKey, Session
 from pykbroker.server.budget import Budget, Holder
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.limits import UNLIMITED
+from pykbroker.server.login.late_ends import LateEnds
 from pykbroker.server.login.routes import LoginAuthenticate, TokenRoute, login_routes
 from pykbroker.server.login.table import SaslClient, SaslListener, SaslTable
 from pykbroker.server.shared import Shared
@@ -61,10 +62,11 @@ class Logins:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._before = msgspec.structs.replace(
-            shared, budget=LoginBudget(shared.budget.bytes_max // LOGIN_SHARE, UNLIMITED)
+            shared, budget=LoginBudget(shared.budget.bytes_max // LOGIN_SHARE, UNLIMITED), serves_last=True
         )
         self._tables: dict[ConnectionKey, SaslTable] = {}
         self._waiting: dict[ConnectionKey, LoginClient] = {}  # in the order of their opening
+        self._late_ends: dict[float, LateEnds] = {}
         self.successes = self.failures = self.successes_again = self.failures_again = 0
         """The numbers of first log-ins, and of re-authentications (KIP-368), that were successful and that failed."""
 
@@ -111,6 +113,12 @@ class Logins:
         self._waiting.pop(key, None)
         if not keeps_table:
             del self._tables[key]
+
+    async def delay(self, seconds: float) -> None:
+        """Wait for the delay after a failed log-in, and for those that have failed before."""
+        if seconds not in self._late_ends:
+            self._late_ends[seconds] = LateEnds(seconds, self._shared.tasks)
+        await self._late_ends[seconds].wait()
 
     def failed(self, *, is_again: bool) -> None:
         """Note that a client has failed to log in."""

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
-import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.sasl.login import Action, Login, LoginState, RequestKind
@@ -88,6 +87,9 @@ class Clients(Protocol):
 
     def failed(self, *, is_again: bool) -> None:
         """Note that a client has failed to log in."""
+
+    async def delay(self, seconds: float) -> None:
+        """Wait for the delay after a failed log-in."""
 
 
 class SaslTable:
@@ -187,7 +189,7 @@ class SaslTable:
         return Later(self._end_late(refusal), holds_connection=True, awaits_node=True)
 
     async def _end_late(self, refusal: LoginRefused) -> Answer:
-        await trio.sleep(self._listener.failure_delay_s)
+        await self._clients.delay(self._listener.failure_delay_s)
         raise refusal
 
     # ---- the session

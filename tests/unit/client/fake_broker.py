@@ -24,6 +24,9 @@ class FakeBroker:
     def end_when_silent(self) -> None:
         pass
 
+    def serve_last(self, *, last: bool) -> None:
+        pass
+
     def flush(self) -> None:
         self._received += b"".join(self.connection.out)  # type: ignore[arg-type]
         self.connection.out.clear()

@@ -26,6 +26,9 @@ class LoopbackPump:
     def end_when_silent(self) -> None:
         pass
 
+    def serve_last(self, *, last: bool) -> None:
+        pass
+
     def flush(self) -> None:
         if self.is_broken:
             self.close()

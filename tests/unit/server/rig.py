@@ -76,6 +76,7 @@ class Rig:
         self, tasks: Any, *handlers: Any, of: Shared | None = None, session: Session = SESSION, **options: Any
     ) -> None:
         self.flushes = self.closes = self.watches = 0
+        self.is_last = False
         self.shared = of or shared(tasks, *handlers, **options)
         self.table, self.budget = self.shared.table, self.shared.budget
         self.connection = Connection(session, self, self.shared)
@@ -85,6 +86,9 @@ class Rig:
 
     def end_when_silent(self) -> None:
         self.watches += 1
+
+    def serve_last(self, *, last: bool) -> None:
+        self.is_last = last
 
     def close(self) -> None:
         self.closes += 1

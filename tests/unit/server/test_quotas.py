@@ -158,6 +158,9 @@ class NoPump:
     def end_when_silent(self) -> None:
         pass
 
+    def serve_last(self, *, last: bool) -> None:
+        pass
+
 
 def test_refused_connections_are_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)

@@ -16,7 +16,7 @@ import trustme
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import Tls
 from pykbroker.world.system_handshakes import Handshakes
-from pykbroker.world.system_pump import SocketPump
+from pykbroker.world.system_pump import Homes, SocketPump
 from pykbroker.world.system_tls_pump import ReadBuffers, TlsPump
 
 CURVE = trustme.KeyType.ECDSA
@@ -147,7 +147,8 @@ class Ends:
         self.pumps: dict[int, SocketPump] = {}
         self.handshakes = Handshakes(perf_counter_ns)
         poll: Any = self.poll
-        self.pump = TlsPump(self.near, poll, self.pumps, lambda _pump: None, self.handshakes, ReadBuffers(), self.tls)
+        homes = Homes(self.pumps, self.pumps)
+        self.pump = TlsPump(self.near, poll, homes, lambda _pump: None, self.handshakes, ReadBuffers(), self.tls)
         self.pump.start(self.taker)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = client.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")

@@ -50,10 +50,10 @@ def test_a_client_logs_in_by_plain_and_is_then_served_by_the_table_of_the_listen
     assert client.ask(ApiVersionsRequest(client_software_name="me", client_software_version="1"), 4).error_code == 0
     response = client.handshake()
     assert (response.error_code, response.mechanisms) == (0, NAMES)
-    assert (client.principal, len(client.logins)) == (ANONYMOUS, 1)
+    assert (client.principal, len(client.logins), client.is_last) == (ANONYMOUS, 1, True)
     response = client.token(GOOD)
     assert (response.error_code, response.auth_bytes, response.session_lifetime_ms) == (0, b"", 0)
-    assert (client.principal, len(client.logins)) == ("User:alice", 0)
+    assert (client.principal, len(client.logins), client.is_last) == ("User:alice", 0, False)
     assert client.connection._table is of.table
     assert type(client.connection._frames).__name__ == "FrameReader"
     assert client.heartbeat() == ALICE
