@@ -14,15 +14,21 @@ from pykbroker.core.security.session import UNNAMED, Purpose, Session
 from wire.apis import APIS
 from wire.error_codes import ErrorCode
 
-DECISIONS_MAX = 10_000
-"""The number of remembered decisions after which all are forgotten."""
+DECISIONS_MAX = 30_000
+"""The number of remembered decisions after which those are forgotten that were not used since the number before.
+
+Each takes some 250 bytes, so that twice as many are at most 15 MB. A decision takes ten times as long as its memory.
+"""
 NAME_CHARS_MAX = 249
 """The length of the longest name whose decisions are remembered: that of a topic. Ids of groups may have 32 KiB."""
 SOME_NAME = "hardcode"
 """The name for which Kafka asks first when any resource of a type is enough."""
 
 Question = tuple[str, str, Operation, ResourceType, str | None]
-"""A principal, its address, an operation, a resource type and a name; None stands for any name."""
+"""A principal, its address, an operation, a resource type and a name; None stands for any name.
+
+The address is empty while no ACL names one, so that a user needs a decision once and not for each machine.
+"""
 
 
 class Audit(Protocol):
@@ -53,6 +59,9 @@ class AclAuthorizer:
         self._index = AclIndex()
         self._acls: Mapping[bytes, AclEntry] | None = None
         self._decisions: dict[Question, Rule] = {}
+        self._older: dict[Question, Rule] = {}
+        """Further decisions, from before `_decisions` was full."""
+        self._names_hosts = False
         self._updates = 0
 
     def update(self, acls: Mapping[bytes, AclEntry]) -> None:
@@ -61,13 +70,15 @@ class AclAuthorizer:
             self._acls = acls
             self._index.update(acls)
             self._decisions.clear()
+            self._older.clear()
+            self._names_hosts = self._index.host_count > 0
             self._updates += 1
 
     def basis(self, session: Session) -> Hashable:
         """Return the facts about a session that decide on its rights, which are others after each update."""
         if session.principal in self._super_users:
             return True
-        return session.principal, session.client_host if self._index.host_count else None, self._updates
+        return session.principal, session.client_host if self._names_hosts else "", self._updates
 
     def logs_allowed(self) -> bool:
         return self._audit.wants_allowed()
@@ -82,7 +93,7 @@ class AclAuthorizer:
         count: int = 1,
     ) -> bool:
         """Whether the client of `session` may perform the operation on this resource."""
-        question = session.principal, session.client_host, operation, resource, name
+        question = session.principal, session.client_host if self._names_hosts else "", operation, resource, name
         rule = self._decisions.get(question) or self._decide(question)
         if not rule.allows or self._audit.wants_allowed():
             self._audit.log(session, operation, resource, name, rule, purpose, count)
@@ -94,25 +105,29 @@ class AclAuthorizer:
         """Whether the client of `session` may perform the operation on any resource of this type, existing or not."""
         if self.allows(session, operation, resource, SOME_NAME, Purpose(purpose.api, refuses=False), 0):
             return True
-        question = session.principal, session.client_host, operation, resource, None
+        question = session.principal, session.client_host if self._names_hosts else "", operation, resource, None
         return (self._decisions.get(question) or self._decide(question)).allows
 
     def _decide(self, question: Question) -> Rule:
-        principal, host, operation, resource, name = question
-        if principal in self._super_users:
-            rule = SUPER_USER
-        elif self._acls is None:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The ACLs are not loaded yet.")
-        elif name is not None:
-            rule = self._index.rule(principal, java_text(host), operation, resource, name, self._without_acls)
-        else:
-            somewhere = self._index.allows_somewhere(principal, java_text(host), operation, resource)
-            rule = DEFAULT_ALLOW if somewhere else DEFAULT_DENY
+        """Return the rule that decides, and remember it."""
+        rule, name = self._older.get(question) or self._rule(question), question[-1]
         if name is None or len(name) <= NAME_CHARS_MAX:
             if len(self._decisions) >= DECISIONS_MAX:
-                self._decisions.clear()
+                self._older, self._decisions = self._decisions, {}
             self._decisions[question] = rule
         return rule
+
+    def _rule(self, question: Question) -> Rule:
+        principal, host, operation, resource, name = question
+        if principal in self._super_users:
+            return SUPER_USER
+        if self._acls is None:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The ACLs are not loaded yet.")
+        address = java_text(host) if host else ""
+        if name is not None:
+            return self._index.rule(principal, address, operation, resource, name, self._without_acls)
+        somewhere = self._index.allows_somewhere(principal, address, operation, resource)
+        return DEFAULT_ALLOW if somewhere else DEFAULT_DENY
 
 
 def is_requested(rule: Rule, purpose: Purpose) -> bool:

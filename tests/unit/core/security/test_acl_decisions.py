@@ -111,17 +111,44 @@ def test_sessions_of_a_principal_have_equal_rights_unless_an_acl_names_a_host() 
     assert authorizer.basis(root) == of_root
 
 
-def test_remembered_decisions_are_bounded() -> None:
+def test_remembered_decisions_are_bounded_and_those_in_use_stay() -> None:
     authorizer = of(acl("t", pattern_type=PREFIXED))
-    for index in range(DECISIONS_MAX):
-        assert authorizer.allows(SESSION, Operation.READ, TOPIC, f"t{index}")
-    assert len(authorizer._decisions) == DECISIONS_MAX
-    assert authorizer.allows(SESSION, Operation.READ, TOPIC, "t")
-    assert len(authorizer._decisions) == 1
-    assert authorizer.allows(SESSION, Operation.READ, TOPIC, "t".ljust(NAME_CHARS_MAX, "-"))
-    assert len(authorizer._decisions) == 2
-    assert authorizer.allows(SESSION, Operation.READ, TOPIC, "t".ljust(NAME_CHARS_MAX + 1, "-"))
-    assert len(authorizer._decisions) == 2
+
+    def allows(name: str) -> bool:
+        return authorizer.allows(SESSION, Operation.READ, TOPIC, name)
+
+    assert all(allows(f"t{index}") for index in range(DECISIONS_MAX))
+    assert (len(authorizer._decisions), len(authorizer._older)) == (DECISIONS_MAX, 0)
+    assert allows("t")
+    assert (len(authorizer._decisions), len(authorizer._older)) == (1, DECISIONS_MAX)
+    authorizer._index = None  # type: ignore[assignment]  # a further decision would fail
+    assert all(allows(f"t{index}") for index in range(DECISIONS_MAX - 1))
+    assert (len(authorizer._decisions), len(authorizer._older)) == (DECISIONS_MAX, DECISIONS_MAX)
+    assert allows(f"t{DECISIONS_MAX - 1}")
+    assert allows("t")  # used since, and so remembered
+    assert (len(authorizer._decisions), len(authorizer._older)) == (2, DECISIONS_MAX)
+
+
+def test_decisions_about_longer_names_than_those_of_topics_are_not_remembered() -> None:
+    authorizer = of(acl("t", pattern_type=PREFIXED))
+    for length, count in ((NAME_CHARS_MAX - 1, 1), (NAME_CHARS_MAX, 2), (NAME_CHARS_MAX + 1, 2)):
+        assert authorizer.allows(SESSION, Operation.READ, TOPIC, "t".ljust(length, "-"))
+        assert len(authorizer._decisions) == count
+
+
+def test_a_decision_holds_for_all_machines_of_a_user_while_no_acl_names_one() -> None:
+    one = acl()
+    authorizer = of(one)
+    hosts = [msgspec.structs.replace(SESSION, client_host=f"10.0.0.{number}") for number in range(1, 4)]
+    for acls, answers, count in (
+        ({b"1": one}, [True, True, True], 1),
+        ({b"1": one, b"2": acl(host="10.0.0.2", permission=DENY)}, [True, False, True], 3),
+        ({b"1": one, b"3": acl()}, [True, True, True], 1),
+    ):
+        authorizer.update(acls)
+        asked = [authorizer.allows(host, Operation.READ, TOPIC, "t") for host in hosts for _ in range(2)]
+        assert asked[::2] == asked[1::2] == answers
+        assert len(authorizer._decisions) == count
 
 
 def test_the_audit_names_the_acl_that_decides() -> None:
