@@ -15,7 +15,8 @@ from pykbroker.core.config.listener_configs import ListenerConfigs, listener_pre
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import KEYSTORE, TRUSTSTORE, ClientTlsSettings, client_tls_settings
 from pykbroker.core.security.peer_settings import peer_login
-from pykbroker.tls.context import client_context
+from pykbroker.tls.context import TlsContext, client_context
+from pykbroker.tls.handshake import check_accepted
 from pykbroker.world.rate_limited_warning import RateLimitedWarnings
 from pykbroker.world.world import World
 
@@ -27,6 +28,8 @@ class PeerTls(WatchedStores[ClientTlsSettings, ssl.SSLContext]):
 
     def __init__(self, listener: ListenerSettings, texts: Texts, now: Callable[[], float]) -> None:
         self._listener, self._now = listener, now
+        self.server: Callable[[], TlsContext] | None = None
+        """The context of this broker's own listener for others. As in Kafka, new stores have to fit it."""
         super().__init__(f"connections to {listener.name}", texts)
         self._context = self.made_of(self.settings)
 
@@ -38,7 +41,10 @@ class PeerTls(WatchedStores[ClientTlsSettings, ssl.SSLContext]):
         return client_tls_settings(f"connections to {self._listener.name}", ListenerConfigs(texts, self._listener))
 
     def made_of(self, settings: ClientTlsSettings) -> ssl.SSLContext:
-        return client_context(settings, self._now())
+        made = client_context(settings, self._now())
+        if self.server is not None:
+            check_accepted(self.name, self.server(), made)
+        return made
 
     def replace(self, settings: ClientTlsSettings, made: ssl.SSLContext) -> str:
         self._context = made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable
 
 from pykbroker.broker.watched_stores import WatchedStores
@@ -13,6 +14,7 @@ from pykbroker.core.config.tls_settings import TlsSettings, tls_settings
 from pykbroker.server.listener_tls import ListenerTls
 from pykbroker.server.strangers import Strangers
 from pykbroker.tls.context import TlsContext, day
+from pykbroker.tls.handshake import check_accepted
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +26,8 @@ class SecuredListener(WatchedStores[TlsSettings, TlsContext]):
         self, listener: ListenerSettings, texts: Texts, now: Callable[[], float], ticks: Callable[[], int]
     ) -> None:
         self._listener, self._now = listener, now
+        self.client: Callable[[], ssl.SSLContext] | None = None
+        """The context of connections to this listener of other brokers. As in Kafka, new stores have to fit it."""
         super().__init__(listener.name, texts)
         names_principals = not listener.protocol.has_sasl
         self.tls = ListenerTls(self.settings, now(), Strangers(ticks), names_principals=names_principals)
@@ -40,7 +44,10 @@ class SecuredListener(WatchedStores[TlsSettings, TlsContext]):
         return tls_settings(self._listener.name, ListenerConfigs(texts, self._listener))
 
     def made_of(self, settings: TlsSettings) -> TlsContext:
-        return self.tls.reloaded(settings, self._now())
+        made = self.tls.reloaded(settings, self._now())
+        if self.client is not None:
+            check_accepted(self.name, made, self.client())
+        return made
 
     def replace(self, settings: TlsSettings, made: TlsContext) -> str:
         self.tls.reload(settings, made)

@@ -64,6 +64,8 @@ class SecuredListeners:
         if peer.tls is not None:
             self._peers.append(peer.tls)
             self._has_some.set()
+            if (own := self._open.get(listener.name)) is not None:
+                own.client, peer.tls.server = peer.tls.context, lambda: own.tls.made
         return peer.security
 
     async def open(self, listener: ListenerSettings, config: BrokerConfig) -> None:

@@ -24,7 +24,7 @@ from pykbroker.core.security.sasl.settings import SCRAM_MODULE
 from pykbroker.core.settings import Settings
 from pykbroker.server.listener_tls import ListenerTls
 from tests.unit.tls.test_context import NOW, House, ca_pem, chain_of, issued, key_of
-from tests.unit.world.tls_ends import authority
+from tests.unit.world.tls_ends import CURVE, authority
 from wire.error_codes import ErrorCode
 
 OTHERS = (Address("h", 1),)
@@ -269,3 +269,21 @@ async def test_a_look_that_waits_for_another_one_sees_the_config_of_its_end(hous
         await broker.look()
         assert broker.hosts == {"a"}
     assert broker.hosts == {"c"}
+
+
+async def test_stores_with_which_brokers_would_refuse_each_other_are_refused_as_by_kafka(house: House) -> None:
+    theirs = authority("others").issue_cert("localhost", key_type=CURVE)
+    others_ca = authority("others").cert_pem.bytes().decode()
+    keystore = {"ssl.keystore.location": house.write("new.pem", key_of(theirs) + chain_of(theirs))}
+    only_new = {"ssl.truststore.location": house.write("new-ca.pem", others_ca)}
+    both = {"ssl.truststore.location": house.write("both.pem", ca_pem() + others_ca)}
+    house.set(truststore_type="PEM", truststore_location=house.write("ca.pem", ca_pem()))
+    house.texts["listener.security.protocol.map"] = "CONTROLLER:PLAINTEXT"
+    await Broker(house).secured.check({**house.texts, **keystore, **only_new})  # no other broker connects to it
+    broker = Broker(house, quorum=OTHERS)
+    for changed, name in ((keystore, "SECURE"), (only_new, "connections to SECURE"), ({**keystore, **both}, "SECURE")):
+        with pytest.raises(ApiError, match=f"^{name}: brokers with the old stores and brokers with the new ones"):
+            await broker.secured.check({**house.texts, **changed})
+    house.texts |= both
+    await broker.look()
+    await broker.secured.check({**house.texts, **keystore})
