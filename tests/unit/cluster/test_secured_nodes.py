@@ -26,6 +26,7 @@ from tests.unit.cluster.nodes import HOST, Node, cluster
 from tests.unit.cluster.test_bad_clusters import failure_of
 from tests.unit.cluster.test_replicated_topics import partitions
 from tests.unit.tls.test_context import ca_pem, chain_of, issued, key_of
+from tests.unit.world.tls_ends import CURVE, authority
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.frame import LENGTH_BYTES, decode_response, encode_request
@@ -146,6 +147,22 @@ async def test_a_node_with_a_wrong_password_says_what_to_do(tmp_path: Path, capl
         f" {config}, or add the user {NODE} to the users of the other node"
     )
     assert "canary" not in caplog.text
+
+
+async def test_a_node_with_the_certificate_of_a_stranger_says_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    protocols = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SSL,CONTROLLER:SSL"}
+    mutual = configs() | protocols | {"ssl.client.auth": "required"}
+    theirs = authority("others").issue_cert(HOST, key_type=CURVE)
+    store = {"ssl.keystore.key": key_of(theirs), "ssl.keystore.certificate.chain": chain_of(theirs)}
+    async with cluster(tmp_path, 1, **mutual) as running:
+        stranger = Node(2, tmp_path / "stranger", running.nodes[1].controller_address, **(mutual | store))
+        stranger.directory.mkdir()
+        await failure_of(stranger)
+    (line,) = (each for each in caplog.messages if each.startswith("CONTROLLER: this node cannot connect"))
+    assert "the broker refuses the certificate of this client" in line
+    assert line.endswith("set listener.name.controller.ssl.keystore.location to one that the broker trusts")
 
 
 async def test_a_node_whose_user_is_no_broker_says_which_right_it_lacks(
