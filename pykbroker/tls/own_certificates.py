@@ -28,14 +28,13 @@ def keep_certificates(
         from pykbroker.tls import signing
     except ImportError:
         raise StartError(
-            "--tls auto makes a certificate, which needs the package cryptography: pip install 'pykbroker[security]',"
-            " or name a certificate of yours in ssl.keystore.location, without --tls"
+            "a start that makes a certificate needs the package cryptography: pip install 'pykbroker[security]'"
         ) from None
     try:
         signing.renew(directory, authority or directory, name, hosts, now)
     except OSError as error:
         raise StartError(
-            f"--tls auto cannot write {error.filename} ({error.strerror}): make it writable for this user"
+            f"this user cannot write {error.filename} ({error.strerror}), a file of a certificate: make it writable"
         ) from None
     return True
 

@@ -173,5 +173,5 @@ def test_without_cryptography_a_start_reuses_a_certificate_but_makes_none(
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match=rf"--tls auto cannot write {tmp_path}/none/{AUTHORITY_KEY}.tmp \(No such"):
+    with pytest.raises(StartError, match=rf"this user cannot write {tmp_path}/none/{AUTHORITY_KEY}.tmp \(No such"):
         keep_certificates(str(tmp_path / "none"), HOSTS, NOW)
