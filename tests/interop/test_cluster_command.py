@@ -28,11 +28,14 @@ CONNECTIONS_MAX = 40
 class Command:
     """A running `pykbroker cluster`."""
 
-    def __init__(self, work: Path, *options: str) -> None:
+    def __init__(self, work: Path, *options: str, **variables: str) -> None:
         self.stdout, self.stderr = work / "stdout", work / "stderr"
         with self.stdout.open("wb") as stdout, self.stderr.open("wb") as stderr:
             command = [*PYKBROKER, "cluster", "--listen", "127.0.0.1:0", *options]
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+            environ = {**os.environ, **variables}
+            self.process = subprocess.Popen(
+                command, env=environ, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+            )
 
     def wait_for(self, pattern: str, file: Path) -> re.Match[str]:
         """Wait until a file has text that matches."""

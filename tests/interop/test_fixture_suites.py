@@ -264,6 +264,10 @@ def kafka_cluster_options():
     return {options}
 """
 KILLS = """
+import pytest
+
+pytestmark = pytest.mark.kafka_cluster(brokers=2, topics=["t"])
+
 def test_first(kafka_cluster):
     assert kafka_cluster.brokers == (1, 2)
     kafka_cluster.kill(2)
@@ -276,8 +280,7 @@ def test_second(kafka_cluster, kafka_cluster_of_session):
 
 
 def test_the_brokers_of_a_cluster_run_again_after_a_test_that_killed_them(tmp_path: Path) -> None:
-    options = CLUSTER_OPTIONS.format(options={"brokers": 2, "topics": ["t"]})
-    assert "2 passed" in passed(tmp_path, options + KILLS)
+    assert "2 passed" in passed(tmp_path, CLUSTER_OPTIONS.format(options={"brokers": 3}) + KILLS)
 
 
 def test_an_unknown_option_of_a_cluster_is_refused_in_a_sentence(tmp_path: Path) -> None:
