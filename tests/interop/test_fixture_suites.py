@@ -207,7 +207,7 @@ def test_a_broker_in_a_process_serves_tests_with_a_fake_file_system(printed: dic
 # ---- suites in a process of their own
 
 
-def test_workers_of_xdist_have_a_broker_each(tmp_path: Path) -> None:
+def test_workers_of_xdist_have_a_broker_and_a_data_directory_each(tmp_path: Path) -> None:
     test = """
 import os
 import pathlib
@@ -220,7 +220,8 @@ def test_it(kafka_broker, kafka_topic, number):
     round_trip(kafka_broker, kafka_topic)
     pathlib.Path(f"{os.environ['PYTEST_XDIST_WORKER']}-{kafka_broker.port}").touch()
 """
-    assert "4 passed" in passed(tmp_path, test, "-n", "2")
+    assert "4 passed" in passed(tmp_path, test, "-n", "2", ini="[pytest]\nkafka_broker_data_dir = data\n")
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["gw0", "gw1"]
     used = sorted(path.name.split("-") for path in tmp_path.glob("gw*"))
     assert [worker for worker, _ in used] == ["gw0", "gw1"]
     assert len({port for _, port in used}) == 2

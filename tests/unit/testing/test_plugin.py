@@ -192,15 +192,6 @@ def test_a_refused_option_is_one_sentence_without_a_traceback(tmp_path: Path) ->
     assert not re.search(r"plugin\.py:\d+", printed)
 
 
-def test_workers_of_xdist_have_a_data_directory_each(tmp_path: Path) -> None:
-    test = "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_it(kafka_topic, n): pass\n"
-    code, printed = run(
-        tmp_path, {"pytest.ini": "[pytest]\nkafka_broker_data_dir = data\n", "test_it.py": test}, "-n", "2"
-    )
-    assert code == 0, printed
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["gw0", "gw1"]
-
-
 @pytest.mark.parametrize(
     ("own", "sentence"),
     [
@@ -240,4 +231,5 @@ def test_one_port_is_refused_for_several_workers() -> None:
     with pytest.raises(StartError, match="port 9092 cannot serve 2 brokers, one for each worker: leave port out"):
         for_worker({"port": 9092}, worker)
     assert for_worker({"port": 0}, worker) == {"port": 0}
+    assert for_worker({"data_dir": "data"}, worker) == {"data_dir": "data/gw0"}
     assert for_worker({"port": 9092}, {**worker, "workercount": 1}) == for_worker({"port": 9092}, None)
