@@ -19,7 +19,6 @@ from pykbroker.cli.start.data_dirs import make_data_dir
 from pykbroker.cli.start.first_lines import first_lines
 from pykbroker.cli.start.options import Options
 from pykbroker.cli.start.process import keep_freed_memory, return_freed_memory, settle_garbage_collector, write_log
-from pykbroker.cli.start.users import new_passwords
 from pykbroker.core.address import Address
 from pykbroker.core.config.listener_configs import ignored_configs
 from pykbroker.core.errors import StartError
@@ -115,7 +114,7 @@ def serve(
         started = True
         click.echo("\n".join(lines(serving)))
         if pipe is not None:
-            tell(pipe, Announcement.of(serving, new_passwords(settings, serving)))
+            tell(pipe, Announcement.of(serving, told(settings, serving)))
         settle_garbage_collector()
         return_freed_memory()
 
@@ -133,6 +132,14 @@ def serve(
         logger.error("%s", reason)
         logger.debug("The failure came from:", exc_info=error)
         raise click.exceptions.Exit(EXIT_CODE_FAILED) from None
+
+
+def told(settings: Settings, serving: Serving) -> Iterator[str]:
+    """Yield the sentences that only the operator may read: the passwords that were generated."""
+    if settings.users:
+        from pykbroker.cli.start.users import new_passwords
+
+        yield from new_passwords(settings, serving)
 
 
 async def serve_until_signal(settings: Settings, ready: Ready, console: Console | None, noted: Sequence[int]) -> None:
