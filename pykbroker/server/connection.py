@@ -444,15 +444,19 @@ class Connection:
         self.ended = True
         if isinstance(error, DecodeError | CloseConnection):
             self.ending = ConnectionEnding.BAD_REQUEST if isinstance(error, DecodeError) else error.ending
-            if isinstance(error, NotKafka):
-                self._shared.strangers.report(self.session.client_host, self.session, error)
-            elif isinstance(error, LoginRefused):
-                self._shared.strangers.report(self.session.client_host, self.session, error, error.detail)
-            elif isinstance(error, DecodeError) and self._table is not self._shared.table:
-                # Anyone may come as far as a log-in, and as often as it takes to fill a log.
-                self._shared.strangers.report(self.session.client_host, self.session, UNREADABLE, f": {error}")
-            else:
-                logger.warning("closing the connection of %s: %s", self.session, error)
+            self._report(error)
         else:
             self.ending = ConnectionEnding.FAULT
             logger.error("closing the connection of %s: an internal error of this broker", self.session, exc_info=error)
+
+    def _report(self, error: DecodeError | CloseConnection) -> None:
+        """Log the error of a client, at a bounded rate: anyone who reaches the listener may repeat it."""
+        strangers, session = self._shared.strangers, self.session
+        if isinstance(error, NotKafka):
+            strangers.report(session.client_host, session, error)
+        elif isinstance(error, LoginRefused):
+            strangers.report(session.client_host, session, error, error.detail)
+        elif isinstance(error, DecodeError) and self._table is not self._shared.table:
+            strangers.report(session.client_host, session, UNREADABLE, f": {error}")
+        else:
+            strangers.closing(session.client_host, session, error)

@@ -1,4 +1,4 @@
-"""The warnings about peers that do not speak Kafka's plaintext protocol, with the setting to change."""
+"""The warnings about peers whose connections are closed, with the setting to change if they speak another protocol."""
 
 from __future__ import annotations
 
@@ -46,3 +46,7 @@ class Strangers:
         `reason` is one of a few texts, and `detail` is any text.
         """
         self._warnings.warn((host, str(reason)), "%s is no client of this listener: %s%s", peer, reason, detail)
+
+    def closing(self, host: str, peer: object, error: Exception) -> None:
+        """Log why the connection of a client is closed. All errors of a class are one reason."""
+        self._warnings.warn((host, type(error).__name__), "closing the connection of %s: %s", peer, error)

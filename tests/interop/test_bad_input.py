@@ -238,13 +238,15 @@ CLOSED = {
 
 @in_default
 @pytest.mark.parametrize("name", CLOSED)
-def test_bytes_that_are_not_a_request_close_the_connection_with_one_log_line(target: Target, name: str) -> None:
+def test_bytes_that_are_not_a_request_close_the_connection_with_at_most_one_log_line(target: Target, name: str) -> None:
     before = len(target.warnings())
     with tampered_frame(target.address, CLOSED[name]) as client:
         assert client.is_closed()
     if target.process is not None:
-        (line,) = target.warnings()[before:]
-        assert f"closing the connection of {client.name}: " in line or f"{client.name} is no client of" in line
+        lines = target.warnings()[before:]
+        assert len(lines) <= 1  # a host gets one line a minute
+        for line in lines:
+            assert f"closing the connection of {client.name}: " in line or f"{client.name} is no client of" in line
 
 
 @in_default

@@ -189,6 +189,21 @@ def test_bytes_that_are_not_a_request_close_the_connection_with_one_log_line(
     assert reason in line
 
 
+def test_the_errors_of_a_host_are_one_log_line_for_each_cause(caplog: pytest.LogCaptureFixture) -> None:
+    def close(context: RequestContext, request: Any) -> Any:
+        raise CloseConnection("acks=0 failed")
+
+    house = shared(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", close))
+    rubbish = struct.pack(">i", 8) + b"rubbish!"
+    for data in (rubbish, rubbish, heartbeat(1), heartbeat(1), rubbish):
+        rig = Rig(NoTasks(), of=house)
+        rig.feed(data)
+        assert rig.connection.ended
+    unreadable, closed = caplog.messages
+    assert unreadable.startswith("closing the connection of 10.0.0.7:50000: ")
+    assert closed == "closing the connection of 10.0.0.7:50000: acks=0 failed"
+
+
 def test_an_unsupported_api_versions_version_is_answered_in_version_0_with_the_supported_range() -> None:
     rig = Rig(NoTasks(), Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse()))
     body = struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 5, 2) + b"me" + b"\0garbage of the future"
