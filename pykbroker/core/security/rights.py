@@ -104,7 +104,7 @@ def allowed_in_steps(context: Request, right: Right, names: Names) -> Steps[Name
     if context.session.authorizer is None:
         return names
     found = dict[str, None]()
-    for name, count in Counter(names).items():
+    for name, count in Counter(iter(names)).items():  # of a mapping, it would copy the values
         if _granted(context, right, name, count):
             found[name] = None
         yield

@@ -75,6 +75,12 @@ def test_each_name_is_asked_for_once_and_the_allowed_ones_keep_their_order() -> 
     assert authorizer.purposes == [(Purpose(ApiKey.PRODUCE), count) for count in (2, 2, 1)]
 
 
+def test_the_names_may_be_those_of_a_mapping() -> None:
+    authorizer = Asked((Operation.WRITE, "a"))
+    assert list(allowed(context(authorizer), PRODUCE_TOPIC, {"a": None, "b": None})) == ["a"]
+    assert authorizer.purposes == [(Purpose(ApiKey.PRODUCE), 1)] * 2
+
+
 def test_a_right_on_the_cluster_is_asked_for_once_and_stands_for_every_name() -> None:
     authorizer, names = Asked((Operation.CREATE, CLUSTER_NAME)), ["a", "b"]
     assert list(allowed(context(authorizer), CREATE_TOPICS_TOPIC, names)) == names
