@@ -15,6 +15,7 @@ from pykbroker.server.listener_tls import ListenerTls
 from pykbroker.server.strangers import Strangers
 from pykbroker.tls.context import TlsContext, day
 from pykbroker.tls.handshake import check_accepted
+from pykbroker.world.system_bind import ALL_INTERFACES
 
 logger = logging.getLogger(__name__)
 
@@ -31,10 +32,10 @@ class SecuredListener(WatchedStores[TlsSettings, TlsContext]):
         super().__init__(listener.name, texts)
         names_principals = not listener.protocol.has_sasl
         self.tls = ListenerTls(self.settings, now(), Strangers(ticks), names_principals=names_principals)
-        host = None if listener.advertised is None else listener.advertised.host
-        if host is not None and not self.tls.made.certificate.is_for(host):
+        host = (listener.advertised or listener.address).host
+        if host not in ALL_INTERFACES and not self.tls.made.certificate.is_for(host):
             logger.warning(
-                "%s: the certificate is not for %s, the advertised host: clients refuse it, unless their"
+                "%s: the certificate is not for %s, the host to which clients connect: clients refuse it, unless their"
                 " ssl.endpoint.identification.algorithm is empty. Make a certificate for this name",
                 self.settings.keystore.place,
                 host,

@@ -28,7 +28,7 @@ from tests.unit.world.tls_ends import CURVE, authority
 from wire.error_codes import ErrorCode
 
 OTHERS = (Address("h", 1),)
-SECURE = ListenerSettings("SECURE", protocol=SecurityProtocol.SSL)
+SECURE = ListenerSettings("SECURE", Address("localhost", 0), protocol=SecurityProtocol.SSL)
 PREFIX = "listener.name.secure."
 
 
@@ -177,13 +177,23 @@ async def test_another_name_or_fewer_hosts_are_refused_unless_allowed(
     assert sentence in caplog.text
 
 
-@pytest.mark.parametrize(("host", "warns"), [("localhost", False), ("broker2", True), ("", False)])
-def test_a_certificate_without_the_advertised_name_is_warned_about(
-    house: House, host: str, warns: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("bound", "advertised", "warns"),
+    [
+        ("0.0.0.0", "localhost", False),
+        ("0.0.0.0", "broker2", True),
+        ("0.0.0.0", None, False),
+        ("localhost", None, False),
+        ("broker2", None, True),
+        ("broker2", "localhost", False),
+    ],
+)
+def test_a_certificate_without_the_name_to_which_clients_connect_is_warned_about(
+    house: House, bound: str, advertised: str | None, warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    advertised = Address(host, 9093) if host else None
-    Broker(house, msgspec.structs.replace(SECURE, advertised=advertised))
-    assert ("the certificate is not for broker2, the advertised host" in caplog.text) == warns
+    to = None if advertised is None else Address(advertised, 9093)
+    Broker(house, msgspec.structs.replace(SECURE, address=Address(bound, 9093), advertised=to))
+    assert ("the certificate is not for broker2, the host to which clients connect" in caplog.text) == warns
 
 
 @pytest.mark.parametrize("quorum", [(), OTHERS])
