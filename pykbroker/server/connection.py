@@ -453,10 +453,10 @@ class Connection:
         """Log the error of a client, at a bounded rate: anyone who reaches the listener may repeat it."""
         strangers, session = self._shared.strangers, self.session
         if isinstance(error, NotKafka):
-            strangers.report(session.client_host, session, error)
+            strangers.report(session, error)
         elif isinstance(error, LoginRefused):
-            strangers.report(session.client_host, session, error, error.detail)
+            strangers.report(session, error, error.detail)
         elif isinstance(error, DecodeError) and self._table is not self._shared.table:
-            strangers.report(session.client_host, session, UNREADABLE, f": {error}")
+            strangers.report(session, UNREADABLE, f": {error}")
         else:
-            strangers.closing(session.client_host, session, error)
+            strangers.closing(session, error)

@@ -15,7 +15,10 @@ from pykbroker.core.security.principal_mapping import NoRule
 from pykbroker.server.strangers import Strangers
 from pykbroker.tls.context import TlsContext, server_context
 
-NO_TLS = "it does not speak TLS, and the listener does: set security.protocol=SSL in the client"
+NO_TLS = (
+    "it does not speak TLS, and the listener does: set security.protocol=SSL in the client, or SASL_SSL if the"
+    " listener has SASL"
+)
 NO_VERSION = "it has no version of TLS in common with ssl.enabled.protocols: let the client use TLSv1.2 or TLSv1.3"
 NO_CIPHER = "it has no cipher suite in common with the listener: see ssl.cipher.suites and the key of the certificate"
 NO_CERTIFICATE = "it shows no certificate, and ssl.client.auth is required: set ssl.keystore.location in the client"
@@ -91,7 +94,7 @@ class ListenerTls:
         self._report(connection, cause_of(error))
 
     def _report(self, connection: Any, cause: str, detail: str = "") -> None:
-        self._strangers.report(connection.session.client_host, connection.session, cause, detail)
+        self._strangers.report(connection.session, cause, detail)
 
 
 def cause_of(error: ssl.SSLError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from pykbroker.core.security.session import Session
 from pykbroker.world.rate_limited_warning import RateLimitedWarnings
 from wire.errors import DecodeError
 
@@ -40,13 +41,15 @@ class Strangers:
     def __init__(self, ticks: Callable[[], int]) -> None:
         self._warnings = RateLimitedWarnings(logger, ticks)
 
-    def report(self, host: str, peer: object, reason: object, detail: str = "") -> None:
+    def report(self, session: Session, reason: object, detail: str = "") -> None:
         """Log which protocol the peer speaks and which setting to change.
 
         `reason` is one of a few texts, and `detail` is any text.
         """
-        self._warnings.warn((host, str(reason)), "%s is no client of this listener: %s%s", peer, reason, detail)
+        kind = session.client_host, str(reason)
+        self._warnings.warn(kind, "%s is no client of the listener %s: %s%s", session, session.listener, reason, detail)
 
-    def closing(self, host: str, peer: object, error: Exception) -> None:
+    def closing(self, session: Session, error: Exception) -> None:
         """Log why the connection of a client is closed. All errors of a class are one reason."""
-        self._warnings.warn((host, type(error).__name__), "closing the connection of %s: %s", peer, error)
+        kind = session.client_host, type(error).__name__
+        self._warnings.warn(kind, "closing the connection of %s: %s", session, error)

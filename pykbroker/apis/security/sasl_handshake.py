@@ -19,5 +19,5 @@ class SaslHandshake(ApiHandler, frozen=True):
 
     def __call__(self, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
         if context.session.principal == ANONYMOUS:
-            self.strangers.report(context.session.client_host, context.session, SASL)
+            self.strangers.report(context.session, SASL)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -6,15 +6,20 @@ from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.handler import CloseConnection
 from wire.declare import Response
 
-USER_CHARACTERS_MAX = 64
-"""The characters of a claimed user name that are logged."""
+CLAIM_CHARACTERS_MAX = 64
+"""The characters of a text of the client that are logged."""
+
+
+def claimed(kind: str, text: str) -> str:
+    """Return what the client claims, for the end of a log line: the name of a user or a mechanism, or nothing."""
+    return f" ({kind} {text[:CLAIM_CHARACTERS_MAX]!r})" if text else ""
 
 
 class LoginRefused(CloseConnection):
     """The end of a connection, after the response `answer` if there is one.
 
-    `reason` is one of a few texts, since a log line is written once a minute for each host and reason. `user` is the
-    name that the client claims.
+    `reason` is one of a few texts, since a log line is written once a minute for each host and reason. `detail` is any
+    text, which ends the line.
     """
 
     def __init__(
@@ -22,12 +27,7 @@ class LoginRefused(CloseConnection):
         reason: str,
         answer: Response | None = None,
         ending: ConnectionEnding = ConnectionEnding.FAILED_LOGIN,
-        user: str = "",
+        detail: str = "",
     ) -> None:
         super().__init__(reason, answer, ending)
-        self.user = user
-
-    @property
-    def detail(self) -> str:
-        """Return the user for the log line, or an empty text."""
-        return f" (user {self.user[:USER_CHARACTERS_MAX]!r})" if self.user else ""
+        self.detail = detail

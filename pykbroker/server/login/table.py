@@ -17,7 +17,7 @@ from pykbroker.server.failure import failure
 from pykbroker.server.frames import FrameReader
 from pykbroker.server.handler import Answer, CloseConnection, EncodedResponse, Handler, Later, RequestContext
 from pykbroker.server.login.frames import LoginFrames
-from pykbroker.server.login.refusal import LoginRefused
+from pykbroker.server.login.refusal import LoginRefused, claimed
 from pykbroker.server.shared import Routes, Shared
 from pykbroker.server.table import Route
 from wire.api import ApiKey
@@ -140,7 +140,7 @@ class SaslTable:
             if login.before is not None:
                 raise LoginRefused(error.reason) from None  # as Kafka, which does not answer here
             response = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
-            return self.refuse(error.reason, response)
+            return self.refuse(error.reason, response, claimed("mechanism", mechanism))
         if login.takes_raw_tokens:
             self._frames.takes_raw_tokens = self._client.wants_turn = True
         return SaslHandshakeResponse(mechanisms=names)
@@ -170,7 +170,7 @@ class SaslTable:
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=login.message(error)
         )
         reason = f"its log-in by {login.mechanism} failed: {error.reason}"
-        return self.refuse(reason, None if self._frames.takes_raw_tokens else response, error.user)
+        return self.refuse(reason, None if self._frames.takes_raw_tokens else response, claimed("user", error.user))
 
     def _answered(self, challenge: Challenge) -> Answer:
         login = self._login
@@ -180,11 +180,11 @@ class SaslTable:
             self._logged_in()
         return SaslAuthenticateResponse(auth_bytes=challenge.token, session_lifetime_ms=login.lifetime_ms)
 
-    def refuse(self, reason: str, response: Response | None, user: str = "") -> Later:
+    def refuse(self, reason: str, response: Response | None, detail: str = "") -> Later:
         """Return the end of the connection after the delay, with a last response or without."""
         self._login.fail()
         self._clients.failed(is_again=self._login.before is not None)
-        refusal = LoginRefused(reason, response, user=user)
+        refusal = LoginRefused(reason, response, detail=detail)
         # The delay does not count as a request that waits for this broker, so that failures do not stop other requests.
         return Later(self._end_late(refusal), holds_connection=True, awaits_node=True)
 

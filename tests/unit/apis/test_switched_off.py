@@ -105,7 +105,7 @@ async def test_a_client_that_asks_for_sasl_is_logged_once_with_the_setting_to_ch
     for _ in range(3):  # a client that is refused connects again
         await (await local_broker.connect()).call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     (line,) = [record.getMessage() for record in caplog.records if "SASL" in record.getMessage()]
-    assert line.endswith(f" is no client of this listener: {SASL}")
+    assert line.endswith(f" is no client of the listener PLAINTEXT: {SASL}")
     assert "set security.protocol=PLAINTEXT" in line
 
 

@@ -94,7 +94,10 @@ def test_a_failed_handshake_is_logged_once_for_each_peer_and_cause(
 def test_a_plaintext_client_is_logged(house: House, caplog: pytest.LogCaptureFixture) -> None:
     with ends(shaken=False, tls=tls_of(house), connection=Client()) as both:
         both.send(bytes(30))
-    assert "it does not speak TLS, and the listener does: set security.protocol=SSL" in caplog.text
+    assert (
+        "it does not speak TLS, and the listener does: set security.protocol=SSL in the client, or SASL_SSL if"
+        in caplog.text
+    )
 
 
 def test_a_resumed_session_keeps_its_principal(house: House) -> None:

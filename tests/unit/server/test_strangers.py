@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from pykbroker.core.security.session import Session
 from pykbroker.server.frame_pool import FramePool
 from pykbroker.server.frames import FrameReader
 from pykbroker.server.strangers import HTTP, TLS, NotKafka, Strangers, other_protocol
@@ -15,6 +16,10 @@ from wire.errors import DecodeError
 
 CLIENT_HELLO = bytes.fromhex("160301020001fc0303")
 REASON = "set something"
+
+
+def session(host: int, port: int = 5) -> Session:
+    return Session(f"10.0.0.{host}", port, "10.0.0.100", 9092, "CLIENTS", 0)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +48,13 @@ def test_each_host_is_logged_once_per_minute(caplog: pytest.LogCaptureFixture) -
     seen = Strangers(lambda: now)
     caplog.set_level(logging.WARNING)
     for _ in range(3):
-        seen.report("10.0.0.1", "10.0.0.1:5", REASON)
-    seen.report("10.0.0.2", "10.0.0.2:5", REASON)
+        seen.report(session(1, 5), REASON)
+    seen.report(session(2, 5), REASON)
     assert [record.getMessage() for record in caplog.records] == [
-        f"10.0.0.{host}:5 is no client of this listener: {REASON}" for host in (1, 2)
+        f"10.0.0.{host}:5 is no client of the listener CLIENTS: {REASON}" for host in (1, 2)
     ]
     now = SILENT_S * 1_000_000_000
-    seen.report("10.0.0.1", "10.0.0.1:6", REASON)
+    seen.report(session(1, 6), REASON)
     assert caplog.records[-1].getMessage().endswith("(2 more like this since the last such line)")
 
 
@@ -60,7 +65,7 @@ def test_hosts_above_the_limit_share_one_log_line(
     monkeypatch.setattr(rate_limited_warning, "KINDS_MAX", 3)
     seen = Strangers(lambda: 0)
     for host in range(hosts):
-        seen.report(f"10.0.0.{host}", host, REASON)
+        seen.report(session(host), REASON)
     assert len(caplog.records) == lines
 
 
@@ -71,10 +76,10 @@ def test_hosts_of_which_nothing_was_logged_for_a_minute_make_room_for_others(
     now = 0
     seen = Strangers(lambda: now)
     for host in range(5):
-        seen.report(f"10.0.0.{host}", host, REASON)
+        seen.report(session(host), REASON)
     now = SILENT_S * 1_000_000_000
     caplog.clear()
     for host in (8, 9, 10):
-        seen.report(f"10.0.0.{host}", host, REASON)
-        seen.report(f"10.0.0.{host}", host, REASON)
-    assert [record.getMessage().partition(" ")[0] for record in caplog.records] == ["8", "9", "10"]
+        seen.report(session(host), REASON)
+        seen.report(session(host), REASON)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["10.0.0.8", "10.0.0.9", "10.0.0.10"]

@@ -71,7 +71,7 @@ def parse_module(first: JaasToken, tokens: Iterator[JaasToken]) -> LoginModule:
             )
         options[key.text] = Secret(value.text)
     if key is END:
-        raise ValueError("the login module does not end with ';'")
+        raise ValueError("the login module does not end with ';': write one after its last option")
     return LoginModule(first.text, options)
 
 

@@ -144,7 +144,10 @@ class Login:
         """Choose the mechanism. Raise AuthenticationFailed if it is not enabled."""
         if mechanism not in self._mechanisms:
             self.state = LoginState.FAILED
-            raise AuthenticationFailed("the client asks for a SASL mechanism that is not enabled")
+            enabled = " or ".join(self._mechanisms)
+            raise AuthenticationFailed(
+                f"the client asks for a SASL mechanism that is not enabled: set sasl.mechanism={enabled} in the client"
+            )
         self.mechanism, self.takes_raw_tokens = mechanism, version == 0
         if self.before is not None and self.before.mechanism != mechanism:
             self.state = LoginState.OTHER_MECHANISM

@@ -183,7 +183,7 @@ async def test_another_api_in_the_middle_gets_its_error_response_and_the_connect
 
 
 async def test_a_mechanism_that_is_not_enabled_gets_the_list_after_the_delay(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for mechanism, version in (("GSSAPI", 1), ("plain", 0), ("", 1)):
         async with trio.open_nursery() as nursery:
@@ -194,6 +194,9 @@ async def test_a_mechanism_that_is_not_enabled_gets_the_list_after_the_delay(
             response = client.answer(SaslHandshakeRequest, version)
             assert (response.error_code, response.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, NAMES)
             assert client.closes == 1
+    what_to_do = f"that is not enabled: set sasl.mechanism={' or '.join(NAMES)} in the client"
+    ends = [line.partition(what_to_do)[2] for line in caplog.messages]
+    assert ends == [" (mechanism 'GSSAPI')", " (mechanism 'plain')", ""]
 
 
 @pytest.mark.parametrize(
