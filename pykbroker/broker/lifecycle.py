@@ -122,6 +122,8 @@ class Broker:
         for directory in parts.directories[1:]:
             nursery.start_soon(directory.run)
         nursery.start_soon(parts.ongoing.run)
+        if parts.decision_rates is not None:
+            nursery.start_soon(parts.decision_rates.run)
         nursery.start_soon(parts.upkeep.run)
         if parts.settings.config.log_cleaner_enable:
             nursery.start_soon(parts.cleaner.run)

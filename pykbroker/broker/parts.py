@@ -73,6 +73,7 @@ from pykbroker.world.world import World
 from wire.stored.group import GROUP_RECORDS
 
 if TYPE_CHECKING:
+    from pykbroker.broker.decision_rates import DecisionRates
     from pykbroker.core.security.acl.authorizer import AclAuthorizer
     from pykbroker.quorum.remote_controller import RemoteController
 
@@ -93,6 +94,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     descriptors: Descriptors
     turns: Turns
     acl_authorizer: AclAuthorizer | None
+    decision_rates: DecisionRates | None
     directories: tuple[LogDirectory, ...]
     refused_paths: tuple[str, ...]
     node_quorum: NodeQuorum
@@ -197,7 +199,8 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         identity=identity,
         descriptors=descriptors,
         turns=turns,
-        acl_authorizer=acl_authorizer(config, quorum, world.ticks_ns),
+        acl_authorizer=(authorizer := acl_authorizer(config, quorum, world.ticks_ns)),
+        decision_rates=None if authorizer is None else decision_rates(authorizer, world.ticks_ns),
         directories=opened,
         refused_paths=refused_paths(settings, opened),
         node_quorum=quorum,
@@ -271,6 +274,13 @@ def acl_authorizer(config: BrokerConfig, quorum: NodeQuorum, ticks: Callable[[],
     if quorum.local is not None:
         authorizer.update(quorum.local.images.committed.acls.by_id)
     return authorizer
+
+
+def decision_rates(authorizer: AclAuthorizer, ticks: Callable[[], int]) -> DecisionRates:
+    """Return the rates of the authorizer's decisions. Their code is imported for a broker with ACLs only."""
+    from pykbroker.broker.decision_rates import DecisionRates
+
+    return DecisionRates(authorizer, ticks)
 
 
 def new_lifecycle(

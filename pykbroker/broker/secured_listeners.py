@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pykbroker.broker.peer_security import PeerTls
     from pykbroker.broker.secured_listener import SecuredListener
     from pykbroker.broker.watched_stores import WatchedStores
+    from pykbroker.server.authentications import Authentications
     from pykbroker.server.listener_tls import ListenerTls
 
 LOOK_S = 3.0
@@ -90,6 +91,10 @@ class SecuredListeners:
         """Return the TLS of a listener, or None if it has none."""
         one = self._open.get(listener)
         return None if one is None else one.tls
+
+    def authentications(self) -> dict[str, Authentications]:
+        """Return the counts of handshakes by listener."""
+        return {name: one.tls.counts for name, one in self._open.items()}
 
     @property
     def _watched(self) -> list[WatchedStores[Any, Any]]:

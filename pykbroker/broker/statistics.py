@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,9 @@ from pykbroker.server.metrics import ServerStatistics, merged
 from pykbroker.storage.directory.statistics import DirectoryStatistics
 from pykbroker.world.net import NetStatistics
 
+if TYPE_CHECKING:
+    from pykbroker.broker.decision_rates import AuthorizerStatistics
+
 
 class BrokerStatistics(msgspec.Struct, frozen=True):
     """The broker's id and the address that it registered first, and the counters of each part, as metrics read them."""
@@ -31,6 +35,7 @@ class BrokerStatistics(msgspec.Struct, frozen=True):
     replicas: ReplicaStatistics
     scrub: ScrubStatistics
     controller: ControllerStatistics
+    authorizer: AuthorizerStatistics | None = None
 
 
 class BrokerHealth(msgspec.Struct, frozen=True):
@@ -50,16 +55,22 @@ def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[Broker
         directories.append(DirectoryStatistics(path, failed=True))
     node_id = parts.identity.node_id
     registered = parts.image().cluster.brokers.get(node_id)
+    rates = parts.decision_rates
     return BrokerStatistics(
         node_id,
         "" if registered is None else str(Address(registered.endpoints[0].host, registered.endpoints[0].port)),
-        server=merged([one.statistics() for one in connections], (*parts.listeners.bound, *parts.controller_bound)),
+        server=merged(
+            [one.statistics() for one in connections],
+            (*parts.listeners.bound, *parts.controller_bound),
+            parts.secured.authentications(),
+        ),
         fetch_sessions=parts.fetch_sessions.statistics(),
         net=parts.world.net.statistics(),
         directories=tuple(directories),
         replicas=replicas,
         scrub=parts.scrubber.statistics(),
         controller=parts.quorum.statistics(),
+        authorizer=None if rates is None else rates.statistics(),
     )
 
 

@@ -11,6 +11,7 @@ from pykbroker.console.metrics import broker_metrics
 from pykbroker.console.observer import Observer
 from pykbroker.console.replication import replication_families
 from pykbroker.console.resources import process_text, resource_families
+from pykbroker.console.security import security_families
 from pykbroker.console.text import Family, family_text, gauge, labels, portions
 from pykbroker.console.topics import group_families, topic_families
 from pykbroker.core.version import VERSION
@@ -33,6 +34,7 @@ async def exposition(observer: Observer) -> list[bytes]:
         broker_metrics(found),
         broker_families(found),
         resource_families(found),
+        security_families(found),
         replication_families(found.replicas, found.controller),
         topic_families(topics),
         group_families(await observer.groups()),

@@ -110,14 +110,6 @@ def connections(found: BrokerStatistics) -> Iterator[Family]:
         "Pauses in accepting connections because of a limit or a lack of file descriptors",
         server.accept_waits,
     )
-    yield counter("successful_authentication", "Clients that logged in by SASL", server.logins)
-    yield counter("failed_authentication", "Log-ins by SASL that failed", server.logins_failed)
-    yield counter("successful_reauthentication", "Log-ins by SASL on a connection with a session", server.logins_again)
-    yield counter(
-        "failed_reauthentication",
-        "Log-ins by SASL that failed on a connection with a session",
-        server.logins_again_failed,
-    )
     yield gauge("requests_waiting", "Requests that are being handled", server.requests_waiting)
     yield gauge("requests_held", "Requests that delay later requests of their connection", server.requests_held)
     yield gauge("held_bytes", "Bytes of requests and responses in memory", server.held_bytes)

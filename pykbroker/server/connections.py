@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from pykbroker.core.security.session import Session
+from pykbroker.server.authentications import Authentications
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
 from pykbroker.server.ending import ConnectionEnding
@@ -39,10 +40,7 @@ def ignore(_session: Session) -> None:
 class NoLogins(msgspec.Struct, frozen=True):
     """The counts of a broker without listeners with SASL, as those of `Logins`."""
 
-    successes: int = 0
-    failures: int = 0
-    successes_again: int = 0
-    failures_again: int = 0
+    counts: Mapping[str, Authentications] = {}
     bytes: int = 0
 
 
@@ -155,10 +153,12 @@ class Connections:
             connections_refused=self._refused,
             connections_closed=MappingProxyType(dict(self._closed)),
             accept_waits=self.accept_waits,
-            logins=logins.successes,
-            logins_failed=logins.failures,
-            logins_again=logins.successes_again,
-            logins_again_failed=logins.failures_again,
+            authentications={name: msgspec.structs.replace(counts) for name, counts in logins.counts.items()},
+            tls=Counter(
+                (session.listener, *session.tls)
+                for session in (connection.session for connection in self._open)
+                if session.tls is not None
+            ),
             held_bytes=self._budget.bytes + logins.bytes,
             held_bytes_max=self._budget.bytes_max,
         )

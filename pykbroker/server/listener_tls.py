@@ -11,7 +11,9 @@ import msgspec
 from pykbroker.core.config.tls_settings import TlsSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.certificate import MalformedCertificate, certificate
+from pykbroker.core.security.cipher_suites import IANA_NAMES
 from pykbroker.core.security.principal_mapping import NoRule
+from pykbroker.server.authentications import Authentications
 from pykbroker.server.strangers import Strangers
 from pykbroker.tls.context import TlsContext, server_context
 
@@ -53,6 +55,7 @@ class ListenerTls:
     def __init__(self, settings: TlsSettings, now: float, strangers: Strangers, *, names_principals: bool) -> None:
         self.settings, self._strangers, self._names_principals = settings, strangers, names_principals
         self.made: TlsContext = server_context(settings, now)
+        self.counts = Authentications()
 
     def reload(self, settings: TlsSettings, made: TlsContext) -> None:
         """Use other settings, or the same with changed files, for new connections. `made` is `reloaded` of them."""
@@ -78,19 +81,28 @@ class ListenerTls:
         """Return the state of TLS for a new connection."""
         return self.made.context.wrap_bio(incoming, outgoing, server_side=True)
 
-    def secured(self, connection: Any, certificate_der: bytes | None) -> None:
+    def secured(self, connection: Any, certificate_der: bytes | None, cipher: tuple[str, str, int]) -> None:
         """Name the client of a connection by its certificate. Raise OSError if it has none that names one."""
-        if certificate_der is None or not self._names_principals:
-            return
+        suite, version, _ = cipher
+        connection.session = msgspec.structs.replace(connection.session, tls=(version, IANA_NAMES.get(suite, suite)))
+        if self._names_principals:
+            if certificate_der is not None:
+                self._name(connection, certificate_der)
+            self.counts.successes += 1
+            self.counts.successes_without_again += 1
+
+    def _name(self, connection: Any, certificate_der: bytes) -> None:
         try:
             name = self.settings.principals.name(certificate(certificate_der).name)
         except (MalformedCertificate, NoRule) as error:
+            self.counts.failures += 1
             self._report(connection, NO_NAME, f" ({error})")
             raise PermissionError(errno.EACCES, str(error)) from None
         connection.session = msgspec.structs.replace(connection.session, principal=f"User:{name}")
 
     def failed(self, connection: Any, error: ssl.SSLError) -> None:
         """Log why a connection has ended, at a bounded rate."""
+        self.counts.failures += connection.session.tls is None  # in the handshake
         self._report(connection, cause_of(error))
 
     def _report(self, connection: Any, cause: str, detail: str = "") -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from pykbroker.server.authentications import Authentications, total
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.table import Route
 from wire.api import ApiKey
@@ -79,19 +80,21 @@ class ServerStatistics(msgspec.Struct, frozen=True):
     connections_closed: Mapping[ConnectionEnding, int]
     accept_waits: int
     """The number of pauses in accepting, because of the limit on connections or on their rate."""
-    logins: int
-    """The number of successful log-ins by SASL, without re-authentications."""
-    logins_failed: int
-    logins_again: int
-    """The number of successful re-authentications (KIP-368)."""
-    logins_again_failed: int
+    authentications: Mapping[str, Authentications]
+    """The log-ins and the handshakes of TLS by listener."""
+    tls: Mapping[tuple[str, str, str], int]
+    """The number of open connections by listener, version of TLS and cipher suite."""
     held_bytes: int
     """The bytes of requests and responses that are charged to the memory budget."""
     held_bytes_max: int
 
 
-def merged(parts: Sequence[ServerStatistics], listeners: Iterable[str]) -> ServerStatistics:
+def merged(
+    parts: Sequence[ServerStatistics], listeners: Iterable[str], handshakes: Mapping[str, Authentications]
+) -> ServerStatistics:
     """Return the statistics of all connections. Listeners without connections are counted, too.
+
+    `handshakes` has the counts of the listeners with TLS.
 
     The requests are those of the first part. Its table of APIs is that of all listeners but the controller's.
     """
@@ -100,19 +103,25 @@ def merged(parts: Sequence[ServerStatistics], listeners: Iterable[str]) -> Serve
     for part in parts:
         closed.update(part.connections_closed)
         opened.update(part.connections_open)
+    tls = Counter[tuple[str, str, str]]()
+    for part in parts:
+        tls.update(part.tls)
+    authentications = {
+        name: total(each[name] for each in (*(part.authentications for part in parts), handshakes) if name in each)
+        for name in opened
+    }
     sums = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
     return ServerStatistics(
         requests=parts[0].requests,
         connections_open=dict(opened),
         connections_age_ns_max=max(part.connections_age_ns_max for part in parts),
         connections_closed=dict(closed),
+        authentications=authentications,
+        tls=dict(tls),
         **sums,
     )
 
 
-SUMMED = tuple(
-    name
-    for name in ServerStatistics.__struct_fields__
-    if name not in ("requests", "connections_open", "connections_age_ns_max", "connections_closed")
-)
+NOT_SUMMED = ("requests", "connections_open", "connections_age_ns_max", "connections_closed", "authentications", "tls")
+SUMMED = tuple(name for name in ServerStatistics.__struct_fields__ if name not in NOT_SUMMED)
 """The statistics that are sums over all connections."""

@@ -19,7 +19,7 @@ class OutgoingTls:
         """Return the state of TLS for a new connection."""
         return self._context.wrap_bio(incoming, outgoing, server_hostname=self._host)
 
-    def secured(self, connection: Any, certificate: bytes | None) -> None:
+    def secured(self, connection: Any, certificate: bytes | None, cipher: tuple[str, str, int]) -> None:
         """Do nothing, since the context has checked the certificate."""
 
     def failed(self, connection: Any, error: ssl.SSLError) -> None:

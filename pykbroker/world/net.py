@@ -112,8 +112,11 @@ class Tls(Protocol):
     def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, /) -> ssl.SSLObject:
         """Return the state of TLS for a new connection."""
 
-    def secured(self, connection: Any, certificate: bytes | None, /) -> None:
-        """Note that a handshake is done. `certificate` is the peer's in DER, or None. Raise OSError to disconnect."""
+    def secured(self, connection: Any, certificate: bytes | None, cipher: tuple[str, str, int], /) -> None:
+        """Note that a handshake is done. `certificate` is the peer's in DER, or None. Raise OSError to disconnect.
+
+        `cipher` has the name of the cipher suite in OpenSSL, the version of TLS, and the bits of the key.
+        """
 
     def failed(self, connection: Any, error: ssl.SSLError, /) -> None:
         """Note that a connection ends, because its handshake failed or its peer broke a rule of TLS."""

@@ -200,7 +200,9 @@ class TlsPump(SocketPump):
         self._handshakes.forget(self)
         self._pumps = self._home
         self._pumps[self.fd] = self
-        self._tls.secured(self.connection, self._ssl.getpeercert(binary_form=True))
+        cipher = self._ssl.cipher()
+        assert cipher is not None
+        self._tls.secured(self.connection, self._ssl.getpeercert(binary_form=True), cipher)
         self._tell(None)
 
     def _tell(self, error: OSError | None) -> None:

@@ -253,11 +253,12 @@ def test_clients_of_a_listener_with_short_sessions_authenticate_again(secured: B
 
 
 def counted(broker: BrokerProcess, name: str) -> float:
-    """Return the value of a counter of the console."""
+    """Return the sum of a counter of all listeners."""
     (address,) = re.findall(r"metrics on (http://[\d.:]+/metrics)", broker.output())
     with urllib.request.urlopen(address, timeout=10) as answer:
         text = answer.read().decode()
-    return float(re.search(rf"^pykbroker_{name}_total (\S+)$", text, re.MULTILINE)[1])  # type: ignore[index]
+    found = re.findall(rf"^kafka_server_socket_server_metrics_{name}_total{{.*}} (\S+)$", text, re.MULTILINE)
+    return sum(map(float, found))
 
 
 def test_commands_connect_by_the_properties_of_a_java_client(clients: str, tmp_path: Path) -> None:

@@ -34,5 +34,7 @@ TLS_1_2 = {
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
 }
 """The suites of TLS 1.2 that Java enables by default, each with its name in OpenSSL."""
+IANA_NAMES = {ours: theirs for theirs, ours in TLS_1_2.items()}
+"""The names of the suites of TLS 1.2 by those that OpenSSL gives them."""
 SIGNALS = ("TLS_EMPTY_RENEGOTIATION_INFO_SCSV",)
 """Names that Java lists among the suites, and that choose none."""

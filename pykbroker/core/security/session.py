@@ -88,6 +88,8 @@ class Session(msgspec.Struct, frozen=True, gc=False):
     principal: str = ANONYMOUS
     authorizer: Authorizer | None = None
     """The authorizer of this client. None allows every operation, and a request then has nothing to ask."""
+    tls: tuple[str, str] | None = None
+    """The version of TLS, and the cipher suite by its IANA name. None stands for no TLS, or none yet."""
 
     @property
     def connection(self) -> ConnectionKey:

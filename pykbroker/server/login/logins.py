@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from pykbroker.core.security.session import ConnectionKey, Session
+from pykbroker.server.authentications import Authentications
 from pykbroker.server.budget import Budget, Holder
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.limits import UNLIMITED
@@ -67,8 +68,8 @@ class Logins:
         self._tables: dict[ConnectionKey, SaslTable] = {}
         self._waiting: dict[ConnectionKey, LoginClient] = {}  # in the order of their opening
         self._late_ends: dict[float, LateEnds] = {}
-        self.successes = self.failures = self.successes_again = self.failures_again = 0
-        """The numbers of first log-ins, and of re-authentications (KIP-368), that were successful and that failed."""
+        self.counts: dict[str, Authentications] = {}
+        """The counts of log-ins by listener."""
 
     def __len__(self) -> int:
         """Return the number of clients that have not logged in."""
@@ -91,6 +92,7 @@ class Logins:
 
     def begin(self, client: LoginClient, listener: SaslListener) -> None:
         """Let the client of a new connection log in before its first request."""
+        self.counts.setdefault(client.session.listener, Authentications())
         key = client.session.connection
         self._waiting[key] = client
         table = self._tables[key] = SaslTable(client, self, listener, self._shared)
@@ -105,10 +107,12 @@ class Logins:
         client.end(ConnectionEnding.SLOW_LOGIN)
         return True
 
-    def logged_in(self, client: SaslClient, *, is_again: bool, keeps_table: bool) -> None:
+    def logged_in(self, client: SaslClient, *, is_again: bool, can_again: bool, keeps_table: bool) -> None:
         """Note that a client has logged in. It keeps its table if the session has a lifetime."""
-        self.successes += not is_again
-        self.successes_again += is_again
+        counts = self.counts[client.session.listener]
+        counts.successes += not is_again
+        counts.successes_without_again += not is_again and not can_again
+        counts.successes_again += is_again
         key = client.session.connection
         self._waiting.pop(key, None)
         if not keeps_table:
@@ -120,10 +124,15 @@ class Logins:
             self._late_ends[seconds] = LateEnds(seconds, self._shared.tasks)
         await self._late_ends[seconds].wait()
 
-    def failed(self, *, is_again: bool) -> None:
+    def failed(self, client: SaslClient, *, is_again: bool) -> None:
         """Note that a client has failed to log in."""
-        self.failures += not is_again
-        self.failures_again += is_again
+        counts = self.counts[client.session.listener]
+        counts.failures += not is_again
+        counts.failures_again += is_again
+
+    def expired(self, client: SaslClient) -> None:
+        """Note that the connection of a client ends with its session."""
+        self.counts[client.session.listener].expired += 1
 
     def forget(self, session: Session) -> None:
         """Note that a connection has closed."""

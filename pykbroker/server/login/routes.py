@@ -58,7 +58,7 @@ class LoginAuthenticate(Handler, msgspec.Struct, frozen=True):
     table_of: TableOf
 
     def __call__(self, context: RequestContext, request: SaslAuthenticateRequest) -> Answer:
-        return self.table_of(context.session).token(bytes(request.auth_bytes))
+        return self.table_of(context.session).token(bytes(request.auth_bytes), context.version)
 
 
 class TokenRoute(Route):

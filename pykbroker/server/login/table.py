@@ -82,14 +82,20 @@ class Clients(Protocol):
     def token_route(self) -> Route:
         """Return the route of a token without a request header."""
 
-    def logged_in(self, client: SaslClient, *, is_again: bool, keeps_table: bool) -> None:
-        """Note that a client has logged in. It keeps its table if the session has a lifetime."""
+    def logged_in(self, client: SaslClient, *, is_again: bool, can_again: bool, keeps_table: bool) -> None:
+        """Note that a client has logged in. It keeps its table if the session has a lifetime.
 
-    def failed(self, *, is_again: bool) -> None:
+        `can_again` is whether the client can authenticate again on its connection (KIP-368).
+        """
+
+    def failed(self, client: SaslClient, *, is_again: bool) -> None:
         """Note that a client has failed to log in."""
 
     async def delay(self, seconds: float) -> None:
         """Wait for the delay after a failed log-in."""
+
+    def expired(self, client: SaslClient) -> None:
+        """Note that the connection of a client ends with its session."""
 
 
 class SaslTable:
@@ -98,11 +104,12 @@ class SaslTable:
     `shared` has the table and the limits of the listener for clients that have logged in.
     """
 
-    __slots__ = ("_client", "_clients", "_frames", "_listener", "_login", "_shared", "_ticks")
+    __slots__ = ("_can_again", "_client", "_clients", "_frames", "_listener", "_login", "_shared", "_ticks")
 
     def __init__(self, client: SaslClient, clients: Clients, listener: SaslListener, shared: Shared) -> None:
         self._client, self._clients, self._listener, self._shared = client, clients, listener, shared
         self._ticks = shared.turns.ticks
+        self._can_again = False
         self._login = Login(listener.mechanisms, listener.reauth_ms, self._ticks())
         self._frames = self._read_login()
 
@@ -145,8 +152,9 @@ class SaslTable:
             self._frames.takes_raw_tokens = self._client.wants_turn = True
         return SaslHandshakeResponse(mechanisms=names)
 
-    def token(self, token: bytes) -> Answer:
-        """Return the response to a token, which may complete the log-in."""
+    def token(self, token: bytes, version: int) -> Answer:
+        """Return the response to a token, which may complete the log-in. `version` is that of SaslAuthenticate."""
+        self._can_again = version > 0
         try:
             answer = self._login.token(token, self._ticks())
         except AuthenticationFailed as error:
@@ -183,7 +191,7 @@ class SaslTable:
     def refuse(self, reason: str, response: Response | None, detail: str = "") -> Later:
         """Return the end of the connection after the delay, with a last response or without."""
         self._login.fail()
-        self._clients.failed(is_again=self._login.before is not None)
+        self._clients.failed(self._client, is_again=self._login.before is not None)
         refusal = LoginRefused(reason, response, detail=detail)
         # The delay does not count as a request that waits for this broker, so that failures do not stop other requests.
         return Later(self._end_late(refusal), holds_connection=True, awaits_node=True)
@@ -202,7 +210,9 @@ class SaslTable:
         client.change_frames(FrameReader(shared.request_bytes_max, shared.pool))
         keeps_table = login.expires_at is not None
         client.change_table(self if keeps_table else shared.table, shared)
-        self._clients.logged_in(client, is_again=login.before is not None, keeps_table=keeps_table)
+        self._clients.logged_in(
+            client, is_again=login.before is not None, can_again=self._can_again, keeps_table=keeps_table
+        )
 
     def _begins_again(self, kind: RequestKind) -> bool:
         """Whether the request begins another log-in. Raise LoginRefused if the session has ended, and it does not."""
@@ -213,6 +223,7 @@ class SaslTable:
             return True
         assert login.expires_at is not None
         if now > login.expires_at:
+            self._clients.expired(self._client)
             raise LoginRefused(SESSION_ENDED, ending=ConnectionEnding.EXPIRED_SESSION)
         return False
 

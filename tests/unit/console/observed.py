@@ -9,6 +9,7 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from pykbroker.broker import BrokerHealth, BrokerStatistics
+from pykbroker.broker.decision_rates import AuthorizerStatistics
 from pykbroker.broker.group_statistics import GroupsStatistics
 from pykbroker.console.exposition import exposition
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
@@ -18,6 +19,7 @@ from pykbroker.replica.care.scrubber import ScrubStatistics
 from pykbroker.replica.partition.topic_traffic import TopicTraffic
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_statistics import TopicsStatistics
+from pykbroker.server.authentications import Authentications
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.table import HISTOGRAM_BUCKETS
@@ -54,10 +56,8 @@ FOUND = BrokerStatistics(
         connections_refused=2,
         connections_closed={next(iter(ConnectionEnding)): 2},
         accept_waits=5,
-        logins=21,
-        logins_failed=22,
-        logins_again=23,
-        logins_again_failed=24,
+        authentications={"PLAINTEXT": Authentications(), "SASL": Authentications(21, 22, 23, 24, 25, 26)},
+        tls={("SASL", "TLSv1.3", "TLS_AES_256_GCM_SHA384"): 3, ("SSL", "TLSv1.2", "TLS_ECDHE_RSA_WITH_AES"): 2},
         held_bytes=1000,
         held_bytes_max=2000,
     ),
@@ -70,6 +70,7 @@ FOUND = BrokerStatistics(
     replicas=ReplicaStatistics(3, 2, 1, 11, 12, 13, 14, 15, 16, 17, 18),
     scrub=ScrubStatistics(2, 12_345, 1, 6),
     controller=ControllerStatistics(4, 77, 1, 2, 3, 0, 0, ControllerDuty(5, 6, 7)),
+    authorizer=AuthorizerStatistics(7, 30.0, 1.5),
 )
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

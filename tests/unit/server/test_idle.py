@@ -14,6 +14,7 @@ import trio
 from pykbroker.core.security.sasl.plain import Plain
 from pykbroker.core.security.secret import Secret
 from pykbroker.server import idle
+from pykbroker.server.authentications import Authentications
 from pykbroker.server.connection import Connection
 from pykbroker.server.connections import Connections
 from pykbroker.server.ending import ConnectionEnding
@@ -310,4 +311,4 @@ async def test_a_client_that_does_not_log_in_is_closed_however_busy_it_is(
         assert len(alice.replies()) == 1
         statistics = home.connections.statistics()
         assert statistics.connections_closed == {ConnectionEnding.SLOW_LOGIN: 2}
-        assert (statistics.logins, statistics.logins_failed) == (1, 0)
+        assert statistics.authentications == {"SASL": Authentications(successes=1, successes_without_again=0)}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from pykbroker.core.security.session import ANONYMOUS, Session
+from pykbroker.server.authentications import Authentications
 from pykbroker.server.listener_tls import ListenerTls
 from pykbroker.server.strangers import Strangers
 from tests.unit.tls.test_context import NOW, OURS, House, ca_pem, chain_of, issued, key_of
@@ -114,3 +116,28 @@ def test_a_resumed_session_keeps_its_principal(house: House) -> None:
             session = both.client.session
             assert both.client.session_reused == is_resumed
         assert connection.session.principal.startswith("User:OU=Testing cert")
+
+
+@pytest.mark.parametrize(("version", "suite"), [("TLSv1_2", "TLS_ECDHE_"), ("TLSv1_3", "TLS_AES_256_GCM_SHA384")])
+def test_a_session_has_the_version_of_tls_and_the_iana_name_of_the_cipher_suite(
+    house: House, version: str, suite: str
+) -> None:
+    session = connected(tls_of(house), client_context(ssl.TLSVersion[version])).session
+    assert session.tls is not None
+    assert session.tls[0] == version.replace("_", ".")
+    assert session.tls[1].startswith(suite)
+    assert "WITH" in session.tls[1] or version == "TLSv1_3"
+
+
+def test_handshakes_count_as_log_ins_where_there_is_no_sasl_and_failures_on_both(house: House) -> None:
+    house.set(principal_mapping_rules="RULE:^nobody$/nobody/")
+    for names_principals, counts in (
+        (True, Authentications(successes=1, failures=2, successes_without_again=1)),
+        (False, Authentications(failures=1)),
+    ):
+        tls = tls_of(house, names_principals=names_principals)
+        connected(tls, client_context())
+        with suppress(PermissionError):
+            connected(tls, client_context(signed_by=OURS))
+        connected(tls, ssl.create_default_context())
+        assert tls.counts == counts

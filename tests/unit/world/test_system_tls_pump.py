@@ -338,7 +338,7 @@ def test_a_client_with_a_certificate_is_known_by_it(version: ssl.TLSVersion) -> 
 
 
 def test_a_certificate_that_the_listener_refuses_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_connection: object, _certificate: bytes | None) -> None:
+    def refuse(*_args: object) -> None:
         raise ssl.SSLError("no rule maps it")
 
     with ends(shaken=False) as both:

@@ -62,7 +62,7 @@ class TestTls:
             return self._context.wrap_bio(incoming, outgoing, server_hostname="localhost")
         return self._context.wrap_bio(incoming, outgoing, server_side=True)
 
-    def secured(self, connection: Any, certificate: bytes | None) -> None:
+    def secured(self, connection: Any, certificate: bytes | None, cipher: tuple[str, str, int]) -> None:
         self.certificates.append(certificate)
 
     def failed(self, connection: Any, error: ssl.SSLError) -> None:

@@ -63,6 +63,13 @@ class AclAuthorizer:
         """Further decisions, from before `_decisions` was full."""
         self._names_hosts = False
         self._updates = 0
+        self.allowed = self.denied = 0
+        """The numbers of decisions since the start."""
+
+    @property
+    def acl_count(self) -> int:
+        """Return the number of ACLs."""
+        return len(self._acls or ())
 
     def update(self, acls: Mapping[bytes, AclEntry]) -> None:
         """Decide by these ACLs from now on. The mapping must not change."""
@@ -95,8 +102,13 @@ class AclAuthorizer:
         """Whether the client of `session` may perform the operation on this resource."""
         question = session.principal, session.client_host if self._names_hosts else "", operation, resource, name
         rule = self._decisions.get(question) or self._decide(question)
-        if not rule.allows or self._audit.wants_allowed():
-            self._audit.log(session, operation, resource, name, rule, purpose, count)
+        if rule.allows:
+            self.allowed += 1
+            if not self._audit.wants_allowed():
+                return True
+        else:
+            self.denied += 1
+        self._audit.log(session, operation, resource, name, rule, purpose, count)
         return rule.allows
 
     def allows_somewhere(

@@ -15,6 +15,7 @@ from pykbroker.core.security.sasl.plain import Plain
 from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
 from pykbroker.core.security.sasl.scram import SHA_256, Scram, UnknownUsers, scram_credential
 from pykbroker.core.security.secret import Secret
+from pykbroker.server.authentications import Authentications
 from pykbroker.server.handler import RequestContext
 from pykbroker.server.login.logins import Logins
 from pykbroker.server.login.table import SaslListener
@@ -114,6 +115,11 @@ class Client(Rig):
         self.logins = logins_of(of) if logins is None else logins
         self.connection.session = msgspec.structs.replace(self.connection.session, client_port=id(self))
         self.logins.begin(self.connection, listener(reauth_ms))
+
+    @property
+    def counts(self) -> Authentications:
+        """Return the counts of the listener."""
+        return self.logins.counts[self.connection.session.listener]
 
     def replies(self) -> list[bytes]:
         """Return the frames that were sent when the connection ended, or else those in `out`."""

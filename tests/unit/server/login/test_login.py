@@ -59,7 +59,7 @@ def test_a_client_logs_in_by_plain_and_is_then_served_by_the_table_of_the_listen
     assert client.heartbeat() == ALICE
     assert client.handshake().error_code == client.token(GOOD).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert client.heartbeat() == ALICE
-    assert (client.logins.successes, client.logins.failures) == (1, 0)
+    assert (client.counts.successes, client.counts.failures) == (1, 0)
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -142,7 +142,7 @@ async def test_a_failed_log_in_is_answered_after_the_delay_and_nothing_is_read_b
         assert (response.error_code, response.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, INVALID)
         assert (client.flushes, client.closes) == (1, 1)
         assert client.connection.ending is ConnectionEnding.FAILED_LOGIN
-        assert (client.principal, client.logins.failures, len(client.logins)) == (ANONYMOUS, 1, 0)
+        assert (client.principal, client.counts.failures, len(client.logins)) == (ANONYMOUS, 1, 0)
 
 
 @pytest.mark.parametrize("raw", [WRONG, b"", encode_request(SaslAuthenticateRequest(auth_bytes=GOOD), 0, 2, "me")[4:]])
@@ -314,6 +314,16 @@ def test_a_client_that_has_logged_in_may_send_large_requests(unrun: Unrun) -> No
 # ---- sessions with a lifetime
 
 
+@pytest.mark.parametrize(("version", "cannot"), [(0, 1), (1, 0), (2, 0)])
+def test_a_client_of_an_old_version_counts_as_one_that_cannot_authenticate_again(
+    unrun: Unrun, version: int, cannot: int
+) -> None:
+    client = Client(shared(unrun, *HANDLERS))
+    client.handshake()
+    client.token(GOOD, version)
+    assert (client.counts.successes, client.counts.successes_without_again) == (1, cannot)
+
+
 def logged_in(of: Shared, reauth_ms: int = 3000, mechanism: str = "PLAIN") -> Client:
     client = Client(of, reauth_ms=reauth_ms)
     client.handshake(mechanism)
@@ -327,7 +337,7 @@ def test_a_session_ends_at_the_first_request_after_its_lifetime(unrun: Unrun, la
     client = logged_in(shared(unrun, *HANDLERS, ticks=ticks))
     ticks.now = 3 * SECOND_NS + late_ns
     assert client.heartbeat() == answer
-    assert client.connection.ended == (answer is None)
+    assert client.connection.ended == (answer is None) == client.counts.expired
     if answer is None:
         assert client.connection.ending is ConnectionEnding.EXPIRED_SESSION
 
@@ -344,7 +354,7 @@ def test_a_client_authenticates_again_also_late_and_without_request_headers(unru
             assert client.raw(GOOD) == [b""]
         assert (client.heartbeat(), client.principal) == (ALICE, "User:alice")
     logins = client.logins
-    assert (logins.successes, logins.successes_again, len(logins)) == (1, 3, 0)
+    assert (client.counts.successes, client.counts.successes_again, len(logins)) == (1, 3, 0)
     ticks.now += 1
     assert client.handshake().error_code == ErrorCode.ILLEGAL_SASL_STATE  # sooner than a second after the last
     assert client.token(GOOD).error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -362,7 +372,7 @@ def test_a_token_without_a_header_waits_while_no_request_may_start(unrun: Unrun)
     client.connection.resume()
     assert client.replies() == [b""]
     client.connection.out.clear()
-    assert (client.logins.successes_again, client.heartbeat()) == (1, ALICE)
+    assert (client.counts.successes_again, client.heartbeat()) == (1, ALICE)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +395,7 @@ async def test_another_principal_or_mechanism_ends_the_connection(
         response = client.answer(SaslAuthenticateRequest, 2)
         assert (None if response is None else response.error_message) == message
         assert (client.closes, client.principal) == (1, "User:alice")
-        assert (client.logins.failures, client.logins.failures_again) == (0, 1)
+        assert (client.counts.failures, client.counts.failures_again) == (0, 1)
 
 
 def test_a_mechanism_that_is_not_enabled_ends_a_session_at_once(unrun: Unrun) -> None:
