@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import click
 import pytest
+import trio
 from click.testing import CliRunner
 
 from pykbroker.cli.cluster import member
 from pykbroker.cli.cluster.plan import ClusterPlan
-from pykbroker.cli.cluster.run import Supervisor, make_certificates, warn_left_out
+from pykbroker.cli.cluster.run import Lifelines, SupervisedBroker, Supervisor, make_certificates, warn_left_out
 from pykbroker.cli.cluster.security import ClusterSecurity
 from pykbroker.cli.cluster.users_file import UsersFile
 from pykbroker.cli.main import pykbroker
@@ -24,6 +26,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.of_each_broker import OF_EACH_BROKER
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.secret import Secret
+from pykbroker.processes.messages import Announcement
 from pykbroker.testing.cluster_options import checked_cluster_options
 
 HERE = Address("127.0.0.1", 9092)
@@ -108,6 +111,45 @@ def test_the_brokers_read_users_from_a_file_that_ends_with_the_command() -> None
             assert bob.password != users[1].password
     with pytest.raises(click.BadParameter, match=f"cannot read {path[1:]}"):
         new_users([path], option)
+
+
+async def test_what_a_broker_tells_at_a_later_start_is_printed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Announcing:
+        """A process that announces a broker, and ends."""
+
+        def __init__(self, command: list[str], environ: dict[str, str], **_: object) -> None:
+            assert not {"PYKBROKER_TLS", "PYKBROKER_USER"} & {*environ}
+            self._messages = [Announcement(HERE, "id", {}, None, ("the password of bob is x",)), None]
+            self._readable = os.open("/dev/null", os.O_RDONLY)
+
+        def fileno(self) -> int:
+            return self._readable
+
+        def message(self) -> Announcement | None:
+            return self._messages.pop(0)
+
+        def ended(self) -> int:
+            return 0
+
+        def close(self) -> None:
+            os.close(self._readable)
+
+    async def readable(_: object) -> None:
+        await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr("pykbroker.cli.cluster.run.BrokerProcess", Announcing)
+    monkeypatch.setattr("trio.lowlevel.wait_readable", readable)
+    monkeypatch.setenv("PYKBROKER_TLS", "auto")
+    monkeypatch.setenv("PYKBROKER_USER", "bob")
+    broker = SupervisedBroker(ClusterPlan(1, 1, HERE), 1, member.TEMPORARY, Lifelines(), HERE)
+    serves = trio.Event()
+    for printed in ("", "the password of bob is x\n"):
+        assert await broker.run(serves) == 0
+        assert broker.told == ("the password of bob is x",)
+        assert capsys.readouterr().out == printed
+    assert "password" not in repr(Announcement(HERE, "id", {}, None, broker.told))
 
 
 async def test_the_second_signal_kills_the_brokers_and_the_log_says_so(
