@@ -216,13 +216,32 @@ class TlsPump(SocketPump):
         buffers, room = self._buffers, 0 if connection.room is None else len(connection.room)
         received = buffers.received[: room + RECV_BYTES] if room else buffers.received_small
         size = self.socket.recv_into(received)
-        if size:
+        if size > PIECE_BYTES:
             self._unopened = received[:size]
+        elif size:
+            self._incoming.write(received[:size])
+            if connection.room is None and not self._waits and not self._open_few(connection, size):
+                return
         else:
             self._is_over = True
         self._open(connection)
         if self._unopened:  # the buffer is for the next connection
             self._unopened = memoryview(bytes(self._unopened))
+
+    def _open_few(self, connection: ConnectionMachine, size: int) -> bool:
+        """Pass one record, which has at most `size` bytes as a rule, to the connection. Return whether there is more.
+
+        This is the way of small requests.
+        """
+        try:
+            opened = self._ssl.read(size)
+        except ssl.SSLWantReadError:
+            return False
+        if not opened:
+            self._is_over = True
+            return True
+        connection.received(opened)
+        return self._incoming.pending > 0 or self._ssl.pending() > 0
 
     def _open(self, connection: ConnectionMachine) -> None:
         """Pass opened bytes to the connection while it wants input. All others wait."""
@@ -298,45 +317,37 @@ class TlsPump(SocketPump):
         """Seal and send until the socket takes no more."""
         out = connection.out
         while out and (self._is_sealed or self._is_secured):
-            if not self._is_sealed:
-                self._seal(out)
-            data = out[0]
+            data = out.pop(0) if self._is_sealed else self._seal(out)
             assert not isinstance(data, FileSlice)
             sent = self._send_bytes(data)
-            if sent < len(data):
-                out[0] = memoryview(data)[sent:]
+            self._is_sealed = sent < len(data)
+            if self._is_sealed:
+                out.insert(0, memoryview(data)[sent:])
                 return
-            del out[0]
-            self._is_sealed = False
         if not out and self._watched == WRITES:
             connection.unsent(0, 0)
 
-    def _seal(self, out: list[Buffer | FileSlice]) -> None:
-        """Replace the first `SEALED_BYTES` of `out` by one buffer of sealed bytes."""
+    def _seal(self, out: list[Buffer | FileSlice]) -> bytes:
+        """Take the first `SEALED_BYTES` out of `out`, and return them sealed."""
         try:
-            data = b"".join(out) if len(out) > 1 else out[0]  # type: ignore[arg-type]
-            size = len(memoryview(data))  # type: ignore[arg-type]
+            data: Any = b"".join(out) if len(out) > 1 else out[0]  # type: ignore[arg-type]
+            if type(data) is not bytes:
+                data = memoryview(data)
         except TypeError:  # a file slice is not a buffer
             data = b"".join(first_bytes(out))
-            size = len(data)
         else:
             out.clear()
-            if size > SEALED_BYTES:
-                view = memoryview(data)  # type: ignore[arg-type]
-                data, size = view[:SEALED_BYTES], SEALED_BYTES
-                out.append(view[SEALED_BYTES:])
-        write, outgoing = self._ssl.write, self._outgoing
+        write, outgoing, size = self._ssl.write, self._outgoing, len(data)
         if size <= PIECE_BYTES:
-            write(data)  # type: ignore[arg-type]
-            sealed = outgoing.read()
-        else:
-            view, parts = memoryview(data), []  # type: ignore[arg-type]
-            for pos in range(0, size, PIECE_BYTES):
-                write(view[pos : pos + PIECE_BYTES])
-                parts.append(outgoing.read())
-            sealed = b"".join(parts)
-        out.insert(0, sealed)
-        self._is_sealed = True
+            write(data)
+            return outgoing.read()
+        view, parts = memoryview(data), []
+        if size > SEALED_BYTES:
+            out.append(view[SEALED_BYTES:])
+        for pos in range(0, min(size, SEALED_BYTES), PIECE_BYTES):
+            write(view[pos : min(pos + PIECE_BYTES, SEALED_BYTES)])
+            parts.append(outgoing.read())
+        return b"".join(parts)
 
 
 def first_bytes(out: list[Buffer | FileSlice]) -> list[Buffer]:
