@@ -111,7 +111,8 @@ class SaslTable:
         self._ticks = shared.turns.ticks
         self._can_again = False
         self._login = Login(listener.mechanisms, listener.reauth_ms, self._ticks())
-        self._frames = self._read_login()
+        self._frames = LoginFrames(listener.receive_bytes_max, shared.pool)
+        client.change_frames(self._frames)
 
     def __getitem__(self, key_version: int) -> Route:
         login = self._login
@@ -207,8 +208,11 @@ class SaslTable:
         assert login.identity is not None
         client.session = msgspec.structs.replace(client.session, principal=f"User:{login.identity.user}")
         self._frames.takes_raw_tokens = False
-        client.change_frames(FrameReader(shared.request_bytes_max, shared.pool))
         keeps_table = login.expires_at is not None
+        if keeps_table:  # a token of the next log-in may follow its SaslHandshake in the bytes that are handled now
+            self._frames.bytes_max = shared.request_bytes_max
+        else:
+            client.change_frames(FrameReader(shared.request_bytes_max, shared.pool))
         client.change_table(self if keeps_table else shared.table, shared)
         self._clients.logged_in(
             client, is_again=login.before is not None, can_again=self._can_again, keeps_table=keeps_table
@@ -219,19 +223,13 @@ class SaslTable:
         login, now = self._login, self._ticks()
         if kind is RequestKind.HANDSHAKE and login.may_begin_again(now):
             self._login = login.again(now)
-            self._frames = self._read_login()
+            self._frames.bytes_max = self._listener.receive_bytes_max
             return True
         assert login.expires_at is not None
         if now > login.expires_at:
             self._clients.expired(self._client)
             raise LoginRefused(SESSION_ENDED, ending=ConnectionEnding.EXPIRED_SESSION)
         return False
-
-    def _read_login(self) -> LoginFrames:
-        """Limit the size of further requests as before a log-in."""
-        frames = LoginFrames(self._listener.receive_bytes_max, self._shared.pool)
-        self._client.change_frames(frames)
-        return frames
 
 
 class Unanswered(Handler, msgspec.Struct, frozen=True):

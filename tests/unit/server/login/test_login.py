@@ -39,7 +39,7 @@ from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.metadata import MetadataRequest
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.messages.sasl_handshake import SaslHandshakeRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 ALICE = len("User:alice")
 
@@ -359,6 +359,23 @@ def test_a_client_authenticates_again_also_late_and_without_request_headers(unru
     assert client.handshake().error_code == ErrorCode.ILLEGAL_SASL_STATE  # sooner than a second after the last
     assert client.token(GOOD).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert client.heartbeat() == ALICE
+
+
+@pytest.mark.parametrize("token", [GOOD, GOOD + b"?", b"\0alice\0secret\0"])
+def test_a_token_without_a_header_may_come_with_the_handshake_and_the_next_request(unrun: Unrun, token: bytes) -> None:
+    client = logged_in(shared(unrun, *HANDLERS))
+    handshake = encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 0, 7, "me")
+    heartbeat = encode_request(HeartbeatRequest(group_id="g"), 4, 8, "me")
+    client.feed(handshake + struct.pack(">i", len(token)) + token + heartbeat)
+    while client.connection.wants_turn and client.connection.wants_input:
+        client.connection.resume()
+    shaken, *rest = client.replies()
+    assert decode_response(SaslHandshakeResponse, 0, shaken)[1].mechanisms == NAMES
+    if token == GOOD:
+        authenticated, beaten = rest
+        assert (authenticated, decode_response(HeartbeatResponse, 4, beaten)[1].throttle_time_ms) == (b"", ALICE)
+    else:
+        assert (rest, client.logins.failures_again, client.connection.wants_input) == ([], 1, False)
 
 
 def test_a_token_without_a_header_waits_while_no_request_may_start(unrun: Unrun) -> None:
