@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio.testing
 
 from pykbroker.core.config.java_classes import STANDARD_AUTHORIZER
-from tests.unit.apis.conftest import Client, batch, serving
+from tests.unit.apis.conftest import Client, batch, fetch_request, serving
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.messages.create_acls import AclCreation, CreateAclsRequest
 from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from wire.messages.describe_acls import DescribeAclsRequest
+from wire.messages.fetch import FetchRequest
 
 EVERY = (1, None, 1, None, None, 1, 1)
 TOPIC, CLUSTER = 2, 4
@@ -91,6 +93,31 @@ async def test_an_acl_counts_from_its_creation_to_its_deletion(
         assert (await client.produce("t", batch(b"v"))).error_code == 0
         assert await delete(client, EVERY) == [(0, 2)]
         assert (await client.produce("t", batch(b"v"))).error_code == 0
+
+
+async def test_a_denial_holds_for_the_next_request_and_not_for_a_fetch_that_waits(tmp_path: Path) -> None:
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    async with serving(tmp_path, **EVERYONE_MAY) as running:
+        client, waiting, in_session = [await running.connect() for _ in range(3)]
+        await client.create("t")
+        first = fetch_request("t", 0)
+        first.session_epoch = 0
+        session_id = (await in_session.call(first, 12)).session_id
+        await waiting.send(fetch_request("t", 0, max_wait_ms=60_000), 12)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        # Kafka, too, asks for the rights of a Fetch at its beginning only
+        assert await create(client, (TOPIC, "t", LITERAL, "User:*", "*", READ, DENY)) == [0]
+        assert await create(client, (TOPIC, "t", LITERAL, "User:*", "*", WRITE, ALLOW)) == [0]
+        await client.produce("t", batch(b"v"))
+        (topic,) = (await waiting.receive()).responses
+        assert (topic.partitions[0].error_code, bool(topic.partitions[0].records)) == (0, True)
+        assert (await client.call(fetch_request("t", 0), 12)).responses[0].partitions[0].error_code == denied
+        for epoch, code in ((1, denied), (2, denied), (3, 0)):
+            if not code:
+                assert await delete(client, EVERY) == [(0, 2)]
+            further = FetchRequest(session_id=session_id, session_epoch=epoch, min_bytes=1, max_bytes=1 << 20)
+            (topic,) = (await in_session.call(further, 12)).responses
+            assert topic.partitions[0].error_code == code
 
 
 async def test_only_clients_with_rights_on_the_cluster_change_and_see_acls(tmp_path: Path) -> None:
