@@ -71,9 +71,10 @@ class ListenerLogins:
             self._compute,
         )
 
-    async def _compute(self, function: Callable[[], bytes]) -> bytes:
+    async def _compute(self, function: Callable[[], bytes], is_awaited: Callable[[], bool]) -> bytes | None:
+        """Return the result of a function, or None if it is not awaited any more: strangers come and go in no time."""
         async with self._computing:
-            return await self._off_loop(function)
+            return await self._off_loop(function) if is_awaited() else None
 
     def _credential(self, of: ScramHash, user: str) -> ScramCredential | None:
         record = self._image().records.by_key.get((UserScramCredentialRecord.record_type, (user, of.number)))

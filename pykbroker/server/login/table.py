@@ -44,7 +44,8 @@ KINDS: dict[int, RequestKind] = {
 class SaslListener(msgspec.Struct, frozen=True):
     """The log-in of one listener, which its connections share. `reauth_ms` is `connections.max.reauth.ms` by mechanism.
 
-    `nonce` returns random text that no one can predict. `compute` runs a function off the event loop.
+    `nonce` returns random text that no one can predict. `compute` runs a function off the event loop, and returns None
+    if its result is not awaited any more once its turn comes.
     """
 
     mechanisms: Mapping[str, Mechanism]
@@ -54,13 +55,14 @@ class SaslListener(msgspec.Struct, frozen=True):
     failure_delay_s: float
     """The time from a failed log-in to its response, in which the connection is not read."""
     nonce: Callable[[], str]
-    compute: Callable[[Callable[[], bytes]], Awaitable[bytes]]
+    compute: Callable[[Callable[[], bytes], Callable[[], bool]], Awaitable[bytes | None]]
 
 
 class SaslClient(Protocol):
     """The part of a connection that its log-in uses."""
 
     session: Session
+    ended: bool
     wants_turn: bool
     """Whether the connection has received bytes to handle."""
 
@@ -166,7 +168,10 @@ class SaslTable:
         return self._answered(answer)
 
     async def _compute(self, computation: Computation) -> Answer:
-        result = await self._listener.compute(computation.compute)
+        client = self._client
+        result = await self._listener.compute(computation.compute, lambda: not client.ended)
+        if result is None or client.ended:  # a log-in would let the closed connection into the tables and the budget
+            raise CloseConnection
         try:
             challenge = self._login.computed(computation, result, self._ticks())
         except AuthenticationFailed as error:

@@ -26,6 +26,7 @@ from pykbroker.server.login.table import SaslListener
 from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns
+from tests.unit.server.login.client import compute
 from tests.unit.server.rig import ECHO, Api, Rig, heartbeat, padded
 from wire.api import ApiKey
 from wire.frame import encode_request
@@ -39,9 +40,7 @@ MIB = 1 << 20
 HALF = padded(1, 2 * MIB)[:100_000]
 LOOK = idle.LOOK_S + 0.1
 API_VERSIONS = Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse(error_code=42))
-SASL = SaslListener(
-    {"PLAIN": Plain({"alice": Secret("secret")})}, {}, 1000, 0.1, lambda: "nonce", trio.to_thread.run_sync
-)
+SASL = SaslListener({"PLAIN": Plain({"alice": Secret("secret")})}, {}, 1000, 0.1, lambda: "nonce", compute)
 
 
 def ticks() -> int:

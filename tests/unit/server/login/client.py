@@ -40,10 +40,10 @@ SECOND_NS = 1_000_000_000
 NAMES = ["PLAIN", "SCRAM-SHA-256", "LASTING", "BY_SCRAM"]
 
 
-async def compute(function: Callable[[], bytes]) -> bytes:
-    """Return the result of a function, after other tasks have run."""
+async def compute(function: Callable[[], bytes], is_awaited: Callable[[], bool]) -> bytes | None:
+    """Return the result of a function that is awaited, after other tasks have run."""
     await trio.lowlevel.checkpoint()
-    return function()
+    return function() if is_awaited() else None
 
 
 def listener(reauth_ms: int = 0) -> SaslListener:

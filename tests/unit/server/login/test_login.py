@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import struct
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -28,6 +30,7 @@ from tests.unit.server.login.client import (
     WRONG,
     Client,
     Unrun,
+    listener,
     logins_of,
 )
 from tests.unit.server.rig import Api, Ticks, shared
@@ -124,6 +127,30 @@ async def test_a_password_is_computed_while_the_connection_waits(
         await trio.testing.wait_all_tasks_blocked()
         response = again.answer(SaslAuthenticateRequest, 2)
         assert (response.error_code, response.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, INVALID)
+
+
+@pytest.mark.parametrize("closes_at", [1, 2])
+async def test_a_client_that_has_gone_before_its_password_is_computed_or_meanwhile_does_not_log_in(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture, closes_at: int
+) -> None:
+    async with trio.open_nursery() as nursery:
+        client, results = Client(shared(nursery, *HANDLERS)), list[bytes | None]()
+
+        async def compute(function: Callable[[], bytes], is_awaited: Callable[[], bool]) -> bytes | None:
+            if closes_at == 1:
+                client.connection.closed()
+            results.append(function() if is_awaited() else None)
+            client.connection.closed()
+            return results[0]
+
+        client.logins.begin(client.connection, msgspec.structs.replace(listener(), compute=compute))
+        client.handshake("BY_SCRAM")
+        client.token(GOOD)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [result is None for result in results] == [closes_at == 1]
+        assert (client.logins.successes, client.principal, client.shared.budget.holders) == (0, ANONYMOUS, {})
+        assert len(client.logins) == 0
+    assert caplog.records == []
 
 
 async def test_a_failed_log_in_is_answered_after_the_delay_and_nothing_is_read_before(
