@@ -143,10 +143,11 @@ class AclIndex:
         if everywhere:
             return all(permission == PermissionType.ALLOW for permission in everywhere)
         denied = {name for name, permissions in prefixed.items() if PermissionType.DENY in permissions}
+        lengths = {*map(len, denied)}
         return any(
             PermissionType.ALLOW in permissions
             and not (named is literal and PermissionType.DENY in permissions)
-            and not any(name[:length] in denied for length in range(1, len(name) + 1))
+            and not any(name[:length] in denied for length in lengths)
             for named in (literal, prefixed)
             for name, permissions in named.items()
         )
