@@ -1,8 +1,7 @@
 """The messages of DeleteShareGroupState (API key 86), version 0, flexible."""
 
-from typing import Annotated
-
-from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
+from wire.declare import NIL, UUID, Int32, Request, Response, Struct
+from wire.messages.write_share_group_state import PartitionResult
 
 
 class PartitionData(Struct):
@@ -17,12 +16,6 @@ class DeleteStateData(Struct):
 class DeleteShareGroupStateRequest(Request["DeleteShareGroupStateResponse"]):
     group_id: str = ""
     topics: list[DeleteStateData] = []
-
-
-class PartitionResult(Struct):
-    partition: Int32 = 0
-    error_code: Int16 = 0
-    error_message: Annotated[str | None, V(nullable="0+")] = None
 
 
 class DeleteStateResult(Struct):

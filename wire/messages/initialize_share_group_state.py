@@ -1,8 +1,7 @@
 """The messages of InitializeShareGroupState (API key 83), version 0, flexible."""
 
-from typing import Annotated
-
-from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
+from wire.declare import NIL, UUID, Int32, Int64, Request, Response, Struct
+from wire.messages.write_share_group_state import PartitionResult
 
 
 class PartitionData(Struct):
@@ -19,12 +18,6 @@ class InitializeStateData(Struct):
 class InitializeShareGroupStateRequest(Request["InitializeShareGroupStateResponse"]):
     group_id: str = ""
     topics: list[InitializeStateData] = []
-
-
-class PartitionResult(Struct):
-    partition: Int32 = 0
-    error_code: Int16 = 0
-    error_message: Annotated[str | None, V(nullable="0+")] = None
 
 
 class InitializeStateResult(Struct):

@@ -6,11 +6,7 @@
 from typing import Annotated
 
 from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
-
-
-class PartitionData(Struct):
-    partition: Int32 = 0
-    leader_epoch: Int32 = 0
+from wire.messages.read_share_group_state import PartitionData
 
 
 class ReadStateSummaryData(Struct):

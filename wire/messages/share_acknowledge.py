@@ -5,13 +5,8 @@
 
 from typing import Annotated
 
-from wire.declare import NIL, UUID, Bool, FrozenStruct, Int8, Int16, Int32, Int64, Request, Response, Struct, V
-
-
-class AcknowledgementBatch(Struct):
-    first_offset: Int64 = 0
-    last_offset: Int64 = 0
-    acknowledge_types: list[Int8] = []
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, V
+from wire.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
 
 
 class AcknowledgePartition(Struct):
@@ -32,11 +27,6 @@ class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"]):
     topics: list[AcknowledgeTopic] = []
 
 
-class LeaderIdAndEpoch(FrozenStruct, frozen=True):
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
-
-
 class PartitionData(Struct):
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -47,13 +37,6 @@ class PartitionData(Struct):
 class ShareAcknowledgeTopicResponse(Struct):
     topic_id: UUID = NIL
     partitions: list[PartitionData] = []
-
-
-class NodeEndpoint(Struct):
-    node_id: Int32 = 0
-    host: str = ""
-    port: Int32 = 0
-    rack: Annotated[str | None, V(nullable="0+")] = None
 
 
 class ShareAcknowledgeResponse(Response):

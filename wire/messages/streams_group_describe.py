@@ -4,24 +4,13 @@ from typing import Annotated
 
 from msgspec import field
 
-from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
+from wire.declare import Bool, Int16, Int32, Request, Response, Struct, UInt16, V
+from wire.messages.streams_group_heartbeat import KeyValue, TaskIds, TaskOffset, TopicInfo
 
 
 class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
     group_ids: list[str] = []
     include_authorized_operations: Bool = False
-
-
-class KeyValue(Struct):
-    key: str = ""
-    value: str = ""
-
-
-class TopicInfo(Struct):
-    name: str = ""
-    partitions: Int32 = 0
-    replication_factor: Int16 = 0
-    topic_configs: list[KeyValue] = []
 
 
 class Subtopology(Struct):
@@ -40,17 +29,6 @@ class Topology(Struct):
 class Endpoint(Struct):
     host: str = ""
     port: UInt16 = 0
-
-
-class TaskOffset(Struct):
-    subtopology_id: str = ""
-    partition: Int32 = 0
-    offset: Int64 = 0
-
-
-class TaskIds(Struct):
-    subtopology_id: str = ""
-    partitions: list[Int32] = []
 
 
 class Assignment(Struct):

@@ -5,14 +5,8 @@
 
 from typing import Annotated
 
-from wire.declare import NIL, UUID, Int8, Int16, Int32, Int64, Request, Response, Struct, V
-
-
-class StateBatch(Struct):
-    first_offset: Int64 = 0
-    last_offset: Int64 = 0
-    delivery_state: Int8 = 0
-    delivery_count: Int16 = 0
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
+from wire.messages.read_share_group_state import StateBatch
 
 
 class PartitionData(Struct):
