@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -185,36 +185,30 @@ def python_context(given: Mapping[str, Any]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = bool(given.get("ssl_check_hostname", True))
-    with_setting = _Reading(given)
-    with_setting("ssl_ciphers", context.set_ciphers)
-    if not with_setting("ssl_cafile", context.load_verify_locations):
+    applied(given, "ssl_ciphers", context.set_ciphers)
+    if not applied(given, "ssl_cafile", context.load_verify_locations):
         context.load_default_certs()
-    if with_setting("ssl_crlfile", context.load_verify_locations):
+    if applied(given, "ssl_crlfile", context.load_verify_locations):
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     key, password = given.get("ssl_keyfile"), given.get("ssl_password")
     # Without a password OpenSSL would ask on the terminal.
-    with_setting("ssl_certfile", lambda path: context.load_cert_chain(path, key, "" if password is None else password))
+    password = "" if password is None else password
+    applied(given, "ssl_certfile", lambda path: context.load_cert_chain(path, key, password))
     return context
 
 
-class _Reading:
-    """The use of settings that name files."""
-
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = given
-
-    def __call__(self, name: str, use: Any) -> bool:
-        """Use a setting, and return whether it is there. Raise InvalidSetting if it does not work."""
-        value = self._given.get(name)
-        if value is None:
-            return False
-        try:
-            use(value)
-        except ssl.SSLError as error:
-            raise InvalidSetting(f"{name}={value!r} does not work: {reason_of(error)}") from None
-        except OSError as error:
-            raise InvalidSetting(f"{name}={value!r} cannot be read: {error.strerror}") from None
-        return True
+def applied(given: Mapping[str, Any], name: str, apply: Callable[[Any], None]) -> bool:
+    """Apply a setting, and return whether it is there. Raise InvalidSetting if it does not work."""
+    value = given.get(name)
+    if value is None:
+        return False
+    try:
+        apply(value)
+    except ssl.SSLError as error:
+        raise InvalidSetting(f"{name}={value!r} does not work: {reason_of(error)}") from None
+    except OSError as error:
+        raise InvalidSetting(f"{name}={value!r} cannot be read: {error.strerror}") from None
+    return True
 
 
 # ---- SASL

@@ -87,9 +87,14 @@ def content_of(store: TlsStore) -> bytes:
     if (store.kind == PEM) == data.startswith(SEQUENCE):
         found = "a PKCS12" if store.kind == PEM else "no PKCS12"
         wanted = "PKCS12" if store.kind == PEM else "PEM, if it begins with -----BEGIN"
-        config = store.place.partition(": ")[2].partition(".location")[0]
-        raise StartError(f"{store.place}: this is {found} file, and {config}.type is {store.kind}: set it to {wanted}")
+        config = f"{configs_of(store)}.type"
+        raise StartError(f"{store.place}: this is {found} file, and {config} is {store.kind}: set it to {wanted}")
     return data
+
+
+def configs_of(store: TlsStore) -> str:
+    """Return the beginning of the names of the configs of a store in a file, such as ssl.keystore."""
+    return store.place.partition(": ")[2].partition(".location")[0]
 
 
 def text_of(store: TlsStore, data: bytes) -> str:
@@ -106,7 +111,8 @@ def blocks(text: str) -> list[tuple[str, str]]:
     for match in BLOCK.finditer(text):
         label, body = match[1], match[2]
         header, separator, encoded = body.rpartition("\n\n")  # an encrypted key of the old kind has headers
-        body = f"{header.strip()}{separator}{chr(10).join(encoded.split())}"
+        lines = "\n".join(encoded.split())
+        body = f"{header.strip()}{separator}{lines}"
         found.append((label, f"-----BEGIN {label}-----\n{body}\n-----END {label}-----\n"))
     return found
 
@@ -178,8 +184,7 @@ def load_pkcs12(store: TlsStore, data: bytes) -> PKCS12KeyAndCertificates:
     try:
         return load(data, password)
     except ValueError:
-        config = store.place.partition(": ")[2].partition(".location")[0]
         wrong = "is missing or the file is damaged" if password is None else "is wrong, or the file is damaged"
         raise StartError(
-            f"{store.place}: {config}.password {wrong}: keytool -list -keystore FILE asks for it"
+            f"{store.place}: {configs_of(store)}.password {wrong}: keytool -list -keystore FILE asks for it"
         ) from None

@@ -94,7 +94,12 @@ class TlsPump(SocketPump):
         """Received bytes that have not entered the BIO."""
         self._waits = False
         """Whether bytes, or the end, wait until the connection wants input."""
-        self._is_over = self._is_sealed = self._is_secured = False
+        self._is_over = False
+        """Whether the peer sends nothing more."""
+        self._is_sealed = False
+        """Whether the first buffer of `ConnectionMachine.out` is sealed."""
+        self._is_secured = False
+        """Whether the handshake is done."""
         self._on_secured: Callable[[OSError | None], None] = do_nothing
 
     def start(self, connection: ConnectionMachine) -> None:
@@ -206,6 +211,7 @@ class TlsPump(SocketPump):
         self._tell(None)
 
     def _tell(self, error: OSError | None) -> None:
+        """Tell `secured` once whether the handshake is done or has failed."""
         told, self._on_secured = self._on_secured, do_nothing
         told(error)
 
@@ -275,7 +281,7 @@ class TlsPump(SocketPump):
                         self._is_over, self._unopened = True, NO_BYTES
                         break
                     size += got
-                    # Of other pieces the error tells the end, which costs less than a question for each record.
+                    # Before the last piece the error says that it is used up, which costs less than to ask each time.
                     if is_last and not incoming.pending:
                         break
             except ssl.SSLWantReadError:
@@ -295,6 +301,7 @@ class TlsPump(SocketPump):
     # ---- sending
 
     def _settle(self, connection: ConnectionMachine) -> None:
+        """Send what there is to send, and watch the socket for what the connection needs next."""
         out = connection.out
         if self._outgoing.pending and not self._is_sealed:  # messages of TLS itself, such as those of the handshake
             out.insert(0, self._outgoing.read())

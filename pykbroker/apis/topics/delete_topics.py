@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import trio
 
+from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.delete_topics import UNKNOWN_ID, UNKNOWN_NAME
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import DELETE_TOPICS_NAME, DELETE_TOPICS_TOPIC, has_acls, may
@@ -25,7 +26,6 @@ from wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from wire.refusal import refusal
 
 DISABLED_VERSION_FIRST = 3
 
@@ -44,9 +44,7 @@ class DeleteTopics(ApiHandler, frozen=True):
     async def _answer(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if not self.enabled:
             known = context.version >= DISABLED_VERSION_FIRST
-            return refusal(
-                request, context.version, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
-            )
+            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST)
         topics = [*request.topics]
         for names in portions(request.topic_names):
             topics += [DeleteTopicState(name=name) for name in names]
