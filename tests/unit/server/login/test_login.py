@@ -148,7 +148,7 @@ async def test_a_client_that_has_gone_before_its_password_is_computed_or_meanwhi
         client.token(GOOD)
         await trio.testing.wait_all_tasks_blocked()
         assert [result is None for result in results] == [closes_at == 1]
-        assert (client.logins.successes, client.principal, client.shared.budget.holders) == (0, ANONYMOUS, {})
+        assert (client.counts.successes, client.principal, client.shared.budget.holders) == (0, ANONYMOUS, {})
         assert len(client.logins) == 0
     assert caplog.records == []
 
@@ -402,7 +402,7 @@ def test_a_token_without_a_header_may_come_with_the_handshake_and_the_next_reque
         authenticated, beaten = rest
         assert (authenticated, decode_response(HeartbeatResponse, 4, beaten)[1].throttle_time_ms) == (b"", ALICE)
     else:
-        assert (rest, client.logins.failures_again, client.connection.wants_input) == ([], 1, False)
+        assert (rest, client.counts.failures_again, client.connection.wants_input) == ([], 1, False)
 
 
 def test_a_token_without_a_header_waits_while_no_request_may_start(unrun: Unrun) -> None:
