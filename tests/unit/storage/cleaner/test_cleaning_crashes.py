@@ -149,10 +149,9 @@ async def test_no_crash_loses_the_last_value_of_a_key(seed: int) -> None:
 async def test_a_kill_in_any_phase_of_a_swap_leaves_no_extra_file() -> None:
     life = RecordedLog(7)
     await life.run()
-    for point in range(len(life.recording.calls)):
-        volume = life.recording.ending(point, 0, 7).volume
-        await opened(SimDisk(volume))
-        left = volume.find_directory(DIRECTORY).entries
+    for ending in life.recording.endings(1, 7):
+        await opened(SimDisk(ending.volume))
+        left = ending.volume.find_directory(DIRECTORY).entries
         assert not [name for name in left if name.endswith((".swap", ".cleaned", ".deleted"))]
 
 
