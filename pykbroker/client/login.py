@@ -9,6 +9,7 @@ Source: SaslClientAuthenticator of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 from functools import partial
 from math import inf
@@ -30,6 +31,8 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest
 HANDSHAKE_VERSION = 1
 """The version of SaslHandshake after which tokens are sent in SaslAuthenticate."""
 SHARE_BITS = 16
+
+logger = logging.getLogger(__name__)
 
 LoginRequests = Generator[Request[Any], Any, int]
 """The requests of a log-in. It takes the response to each, and returns the lifetime of the session in ms, or 0."""
@@ -117,6 +120,7 @@ class ClientLogins:
             request = steps.send(pending.result())
         except StopIteration as end:
             self._complete(end.value)
+            logger.debug("%s: logged in again", self._name)
             self._outgoing.release()
         except AuthenticationError as error:
             self._outgoing.close(self._named(error))

@@ -24,7 +24,7 @@ NODES = (*OURS, THEIRS)
 ALICE = "alice"
 USERS = (*(f"node{node_id}" for node_id in NODES), ALICE)
 PLAIN, SCRAM = "plain.PlainLoginModule", "scram.ScramLoginModule"
-SESSION_MS = 1500
+SESSION_MS = 2000
 """The lifetime of a session on the listener SECURE, so that nodes authenticate again during a test."""
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,CONTROLLER:SASL_SSL"
 SHARED = (
@@ -87,10 +87,14 @@ class SecuredCluster:
         node = self.ours.get(node_id)
         return f"127.0.0.1:{self._ports[node_id][0]}" if node is None else node.address
 
+    def secure_address(self, node_id: int) -> str:
+        """Return the address of the listener SECURE of a node."""
+        return f"127.0.0.1:{self._ports[node_id][1]}"
+
     def client(self, user: str, node_id: int) -> dict[str, Any]:
         """Return the configs of a client of confluent-kafka that logs in at a node."""
         return {
-            "bootstrap.servers": f"127.0.0.1:{self._ports[node_id][1]}",
+            "bootstrap.servers": self.secure_address(node_id),
             "security.protocol": "SASL_SSL",
             "ssl.ca.location": str(self._stores.truststore),
             "sasl.mechanism": "PLAIN",
@@ -148,7 +152,7 @@ class SecuredCluster:
     def _begin(self, node_id: int) -> None:
         directory = self._work / f"node{node_id}"
         directory.mkdir()
-        listen = ["--listen", f"SECURE=127.0.0.1:{self._ports[node_id][1]}"]
+        listen = ["--listen", f"SECURE={self.secure_address(node_id)}"]
         listen += ["--listen", f"CONTROLLER={self.controller}"] if node_id == 1 else []
         node = self.ours[node_id] = BrokerProcess(directory, "--config", str(self._properties(node_id)), *listen)
         node.begin()
