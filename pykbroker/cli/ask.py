@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pykbroker.cli.client_config import client_config_option, security_of_command
+from pykbroker.cli.client_config import client_config_option, security_of_command, security_settings
 from pykbroker.cli.own_address import DEFAULT_TEXT, default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers, together
 from pykbroker.core.address import Address
@@ -24,6 +24,8 @@ T = TypeVar("T")
 ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
 BOOTSTRAP_VARIABLE = "PYKBROKER_BOOTSTRAP"
+SECURED = ": a listener with TLS or SASL does so, and needs --client-config"
+"""What an end of the connection may mean to a command without TLS and SASL."""
 
 bootstrap_option = together(
     click.option(
@@ -69,7 +71,8 @@ def ask(
     except trio.TooSlowError:
         raise click.ClickException(trio.run(explain_silence, bootstrap, security)) from None
     except (ApiError, Disconnected, UnsupportedVersion) as error:
-        raise click.ClickException(str(error)) from None
+        hint = SECURED if type(error) is Disconnected and not security_settings() and security is None else ""
+        raise click.ClickException(f"{error}{hint}") from None
 
 
 def asking(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:

@@ -68,6 +68,10 @@ def test_a_command_that_cannot_connect_names_the_cause(secured: RunningBroker, f
         refused = listed(plain.bootstrap, file)
     assert (refused.exit_code, "the broker does not answer by TLS: connect to its" in refused.stderr) == (1, True)
     right = file.read_text()
+    file.write_text("")
+    refused = listed(secured.bootstrap, file)
+    assert refused.exit_code == 1
+    assert "closed the connection: a listener with TLS or SASL does so, and needs --client-config" in refused.stderr
     file.write_text(right.replace("secret", "wrong"))
     for bootstrap in (secured.bootstrap, f"{secured.bootstrap},127.0.0.1:1"):
         refused = listed(bootstrap, file)
