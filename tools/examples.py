@@ -2,7 +2,8 @@
 
 `python -m tools.examples` runs all programs, and `python -m tools.examples spark go` runs two of them. The command
 prints a line for each: "ok", "failed" and the reason, or "skipped" and the missing program. It exits with 1 if one
-failed. Libraries come from package registries and are kept in `.cache/` of this checkout.
+failed. Libraries come from package registries and are kept in `.cache/` of this checkout. With `--secured`, the broker
+has TLS and users, and the programs connect with the lines of `docs/security.md`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.broker_process import BrokerProcess
 from tools.kafka_jars import CACHE, MAVEN_REPOSITORY
+from tools.secured_examples import PASSWORD, REPLACEMENTS, USER, Secured, properties_of_page
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RUN_SECONDS_MAX = 400
@@ -55,13 +59,18 @@ class Example:
         """Return the name of a program that the example needs and this machine does not have, or None."""
         return next((program for program in self.programs if shutil.which(program) is None), None)
 
-    def run(self, bootstrap: str) -> None:
-        """Run a copy of the example outside of the checkout. ExampleFailed: the text has the example's output."""
+    def run(self, bootstrap: str, secured: Secured | None = None) -> None:
+        """Run a copy of the example outside of the checkout. ExampleFailed: the text has the example's output.
+
+        With `secured`, the copy connects by TLS, and logs in.
+        """
         environ = {**os.environ, "MAVEN_OPTS": f"-Dmaven.repo.local={MAVEN_REPOSITORY}"}
         environ["PATH"] = f"{self._python()}{os.pathsep}{environ['PATH']}"
         with tempfile.TemporaryDirectory() as scratch:
             copy = Path(scratch) / self.directory
             shutil.copytree(EXAMPLES / self.directory, copy, ignore=shutil.ignore_patterns(*BUILT))
+            if secured is not None:
+                secured.put_into(copy, self.file, bootstrap)
             self._check(run_shell(self.command + self.address.format(bootstrap), copy, environ))
 
     def _python(self) -> Path:
@@ -246,13 +255,33 @@ PROGRAMS = [
 ]
 
 
-def outcome(example: Example, bootstrap: str) -> str:
+@contextmanager
+def broker_of(directory: Path, *, is_secured: bool) -> Iterator[tuple[str, Secured | None]]:
+    """Yield the address of a broker for examples, and what secured ones need."""
+    users = directory / "users"
+    users.write_text(f"{USER}:{PASSWORD}\n")
+    options = ("--data-dir", str(directory / "data"), "--tls", "auto", "--user", f"@{users}") if is_secured else ()
+    broker = BrokerProcess(directory, *(options or ("--memory",)))
+    broker.start()
+    try:
+        if not is_secured:
+            yield broker.address, None
+            return
+        secured = Secured(directory / "data" / "tls-ca.pem", directory / "alice.properties")
+        address = str(broker.announced.address)
+        secured.properties.write_text(secured.filled(properties_of_page(), address))
+        yield address, secured
+    finally:
+        broker.kill()
+
+
+def outcome(example: Example, bootstrap: str, secured: Secured | None = None) -> str:
     """Run an example, unless a program is missing. Return "ok", "failed" or "skipped", with the reason."""
     if program := example.missing():
         return f"skipped: {program} is not installed"
     began = time.monotonic()
     try:
-        example.run(bootstrap)
+        example.run(bootstrap, secured)
     except ExampleFailed as error:
         return f"failed: {error}"
     return f"ok ({time.monotonic() - began:.1f} s)"
@@ -260,21 +289,23 @@ def outcome(example: Example, bootstrap: str) -> str:
 
 def main(names: list[str]) -> int:
     """Run the named examples, or all. Print a line for each. Return 1 if one failed, 2 if a name is unknown."""
+    is_secured = "--secured" in names
+    names = [name for name in names if name != "--secured"]
     if unknown := set(names) - {example.directory for example in PROGRAMS}:
         print(f"tools.examples: examples/ has no program {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     failed = False
-    with tempfile.TemporaryDirectory() as directory:
-        broker = BrokerProcess(Path(directory), "--memory")
-        broker.start()
-        try:
-            for example in PROGRAMS:
-                if not names or example.directory in names:
-                    result = outcome(example, broker.address)
-                    failed |= result.startswith("failed")
-                    print(f"{example.directory}: {result}", flush=True)
-        finally:
-            broker.kill()
+    wanted = [each for each in PROGRAMS if not names or each.directory in names]
+    if is_secured:
+        wanted = [each for each in wanted if each.directory in REPLACEMENTS]
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        broker_of(Path(directory), is_secured=is_secured) as (address, secured),
+    ):
+        for example in wanted:
+            result = outcome(example, address, secured)
+            failed |= result.startswith("failed")
+            print(f"{example.directory}: {result}", flush=True)
     return int(failed)
 
 

@@ -25,7 +25,7 @@ ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
 BOOTSTRAP_VARIABLE = "PYKBROKER_BOOTSTRAP"
 SECURED = ": a listener with TLS or SASL does so, and needs --client-config"
-"""What an end of the connection may mean to a command without TLS and SASL."""
+"""The meaning that an end of the connection may have to a command without TLS and SASL."""
 
 bootstrap_option = together(
     click.option(

@@ -45,7 +45,7 @@ class Page:
     def run(self, command: str, expected: str) -> None:
         """Run a command, and compare its output."""
         if command.startswith(RUNNING):
-            output = self.serve(command)
+            output = self.serve(command, expected.count("\n"))
             if not self.places:
                 self.places = dict(zip(ADDRESS.findall(expected), ADDRESS.findall(output), strict=True))
             addresses = ADDRESS.findall(command)[:1] or self.places.values()
@@ -61,8 +61,8 @@ class Page:
             expected = expected.replace(written, used)
         assert agree(lines_of(expected), lines_of(output)), f"$ {command}\n{output}instead of\n{expected}"
 
-    def serve(self, command: str) -> str:
-        """Start a command that serves, with data in a directory of its own. Return its first line."""
+    def serve(self, command: str, lines: int = 1) -> str:
+        """Start a command that serves, with data in a directory of its own. Return its first lines."""
         work = Path(tempfile.mkdtemp(dir=self.work))
         if not ADDRESS.search(command):
             command += " --listen 127.0.0.1:0"
@@ -72,7 +72,7 @@ class Page:
             running = subprocess.Popen(words, cwd=self.work, env=environ, stdout=stdout, stderr=stderr)
         self.serving.append(running)
         deadline = time.monotonic() + START_S_MAX
-        while "\n" not in (work / "stdout").read_text():
+        while (work / "stdout").read_text().count("\n") < lines:
             assert running.poll() is None, (work / "stderr").read_text()
             assert time.monotonic() < deadline, (work / "stderr").read_text()
             time.sleep(0.02)
