@@ -18,7 +18,7 @@ from kafka.net import selector
 from kafka.net.inet import KafkaNetSocket
 
 from tests.interop.group_scenarios import SOON
-from tests.interop.java_tools import SHORT_LIVED_JVM
+from tests.interop.java_tools import SHORT_LIVED_JVM, ToolsJvm
 from tests.interop.kafka_cluster import KafkaCluster
 from tests.interop.target import Target
 from tools import kafka_jars
@@ -111,6 +111,13 @@ def kafka_nodes(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     cluster = KafkaCluster(tmp_path_factory.mktemp("kafka"), kafka_jars)
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def jvm(java: str, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolsJvm]:
+    """Yield the JVM of Kafka's tools."""
+    with ToolsJvm(java, kafka_jars, tmp_path_factory.mktemp("tools")) as running:
+        yield running
 
 
 @pytest.fixture(params=["pykbroker", "kafka"])

@@ -12,6 +12,7 @@ from typing import Self
 
 TOOLS = "org.apache.kafka.tools."
 CLASSES = {
+    "kafka-acls": f"{TOOLS}AclCommand",
     "kafka-cluster": f"{TOOLS}ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": f"{TOOLS}consumer.ConsoleConsumer",

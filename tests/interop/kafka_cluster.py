@@ -47,10 +47,10 @@ class KafkaCluster:
     `controllers` are the addresses of the controllers' listeners.
 
     Each node has a second listener, of a port in `proxied`, for clients that connect through a proxy. The proxy's port
-    is in `proxies`.
+    is in `proxies`. `more` is lines of configs that replace those of `PROPERTIES`.
     """
 
-    def __init__(self, work: Path, jars: Path, node_count: int = 3) -> None:
+    def __init__(self, work: Path, jars: Path, node_count: int = 3, more: str = "") -> None:
         self._work, self._jars = work, jars
         self.ports = {node_id: peers.free_port() for node_id in range(1, node_count + 1)}
         self.proxied = {node_id: peers.free_port() for node_id in self.ports}
@@ -69,7 +69,7 @@ class KafkaCluster:
                 voters=voters,
                 directory=self.directory(node_id),
             )
-            self._properties(node_id).write_text(text)
+            self._properties(node_id).write_text(text + more)
         self._format(1)
         for node_id in range(2, node_count + 1):
             self._format_like_first(node_id)

@@ -123,13 +123,6 @@ def commit(member: ck.Consumer, topic: str) -> None:
     eventually(lambda: member.commit(offsets=places, asynchronous=False))
 
 
-@pytest.fixture(scope="module")
-def jvm(java: str, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolsJvm]:
-    """Yield the JVM of all tools."""
-    with ToolsJvm(java, kafka_jars, tmp_path_factory.mktemp("tools")) as running:
-        yield running
-
-
 @pytest.fixture
 def tool(jvm: ToolsJvm, cluster: GroupsOfCluster) -> Callable[[str], list[list[str]]]:
     """Return a function that runs kafka-consumer-groups, and returns the words of each line of its output."""

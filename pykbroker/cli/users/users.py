@@ -52,7 +52,7 @@ async def list_users(admin: Admin, as_json: bool) -> None:
     rows = [
         (user, names.get(info.mechanism, str(info.mechanism)), info.iterations)
         for user in sorted(found)
-        for info in found[user]
+        for info in sorted(found[user], key=lambda each: each.mechanism)
     ]
     Table(("user", "mechanism", "iterations"), rows).show(as_json=as_json)
 
