@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
-from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.listeners import PLAINTEXT, ListenerSettings
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.settings import Settings
 from pykbroker.sim.cluster.acl_workload import CONFIGS as ACL_CONFIGS
 from pykbroker.sim.cluster.fault_kinds import KINDS, RETENTION
 from pykbroker.sim.cluster.user_workload import CONFIGS as USER_CONFIGS
 from pykbroker.sim.cluster.user_workload import LISTENER as USER_LISTENER
+from pykbroker.sim.cluster.user_workload import LISTENER_OF_BROKERS, PORT_OF_BROKERS
 from pykbroker.sim.cluster.user_workload import PORT as USER_PORT
 from pykbroker.sim.groups.workload import CONFIGS as GROUP_CONFIGS
 from pykbroker.sim.transactions.workload import CONFIGS as TRANSACTION_CONFIGS
@@ -97,20 +98,23 @@ class SwarmPlan:
                 **dict(self.configs),
             }
         )
+        has_users = "users" in self.workloads
+        of_controllers = SecurityProtocol.SASL_PLAINTEXT if has_users else SecurityProtocol.PLAINTEXT
+        listener = ListenerSettings("CONTROLLER", controller, protocol=of_controllers)
         return Settings(
             config,
             (f"/{host_of(node_id)}/0",),
-            (ListenerSettings(address=own), *self._listeners_of_users(node_id)),
-            controller_listeners=(ListenerSettings("CONTROLLER", controller),) if node_id == CONTROLLER_ID else (),
+            (ListenerSettings(address=own), *(self._listeners_with_sasl(node_id) if has_users else ())),
+            inter_broker_listener=LISTENER_OF_BROKERS if has_users else PLAINTEXT,
+            controller_listeners=(listener,) if node_id == CONTROLLER_ID else (),
             quorum=() if node_id == CONTROLLER_ID else (controller,),
         )
 
-    def _listeners_of_users(self, node_id: int) -> tuple[ListenerSettings, ...]:
-        """Return the listener with SASL, for clients that log in."""
-        if "users" not in self.workloads:
-            return ()
-        address = Address(host_of(node_id), USER_PORT)
-        return (ListenerSettings(USER_LISTENER, address, protocol=SecurityProtocol.SASL_PLAINTEXT),)
+    def _listeners_with_sasl(self, node_id: int) -> Iterator[ListenerSettings]:
+        """Yield the listeners for clients that log in, and for other brokers."""
+        for name, port in ((USER_LISTENER, USER_PORT), (LISTENER_OF_BROKERS, PORT_OF_BROKERS)):
+            address = Address(host_of(node_id), port)
+            yield ListenerSettings(name, address, protocol=SecurityProtocol.SASL_PLAINTEXT)
 
 
 def host_of(node_id: int) -> str:

@@ -42,15 +42,24 @@ from wire.messages.create_acls import AclCreation, CreateAclsRequest
 from wire.messages.create_topics import CreatableTopic
 
 LISTENER, PORT = "USERS", 9094
+LISTENER_OF_BROKERS, PORT_OF_BROKERS = "BROKERS", 9095
+LOGIN_OF_BROKERS = f'{PLAIN_MODULE} required username="broker" password="of brokers" user_broker="of brokers";'
 CONFIGS: Mapping[str, str] = {
     AUTHORIZER: STANDARD_AUTHORIZER,
     "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:broker",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT",
+    "sasl.mechanism.inter.broker.protocol": PLAIN,
+    "sasl.mechanism.controller.protocol": PLAIN,
+    "listener.name.brokers.plain.sasl.jaas.config": LOGIN_OF_BROKERS,
+    "listener.name.controller.plain.sasl.jaas.config": LOGIN_OF_BROKERS,
     "sasl.enabled.mechanisms": f"{SHA_256.mechanism},{PLAIN}",
     "listener.name.users.plain.sasl.jaas.config": f"{PLAIN_MODULE} required scram_users=true;",
     "connections.max.reauth.ms": str(int(SESSION_S * 1000)),
     "metadata.log.max.record.bytes.between.snapshots": "500",
 }
-"""The configs of all brokers. They take snapshots often, so that restarts begin with one."""
+"""The configs of all brokers. They log in to each other, and take many snapshots, so that restarts begin with one."""
 OPERATOR = "user-operator"
 SALT = b"of the simulation"
 NAMES_MAX = 2

@@ -73,8 +73,8 @@ def test_a_leader_that_is_cut_off_between_append_and_commit_loses_nothing():
 @pytest.mark.parametrize(
     ("first", "runs", "words"),
     [
-        (1, 3, ()),
-        (4, 3, ()),
+        (1, 2, ()),
+        (4, 2, ()),
         (8, 1, ("--brokers", "4")),
         (9, 2, ("--workload", "groups")),
         (11, 1, ("--workload", "transactions")),

@@ -16,6 +16,7 @@ from pykbroker.core.security.session import ANONYMOUS
 from pykbroker.quorum import snapshotter
 from pykbroker.server.login.refusal import LoginRefused
 from pykbroker.server.login.table import SaslTable
+from pykbroker.sim.cluster import user_workload
 from pykbroker.sim.simulation import Simulation
 from tests.unit.sim.planted import found_in_cluster
 from wire.stored.metadata_security import UserScramCredentialRecord
@@ -93,6 +94,7 @@ async def a_snapshot_has_removed_users(simulation: Simulation) -> list[str]:
         return [*records, *(one for key, one in seen.items() if key not in there)]
 
     vars(snapshotter)["snapshot_records"] = with_removed
+    vars(user_workload)["PROGRESS_S_MAX"] = 3  # which the bug lets run out
     return await found(simulation, "restart")
 
 
@@ -118,11 +120,11 @@ async def a_broker_serves_log_ins_by_an_old_image_at_first(simulation: Simulatio
     ("bug", "name", "first_seed"),
     [
         (a_password_that_was_right_is_remembered, "lets in", 1),
-        (a_session_has_no_end, "who has not logged in again", 3),
+        (a_session_has_no_end, "who has not logged in again", 0),
         (a_client_that_fails_to_log_in_again_keeps_its_session, "who has failed to log in", 0),
-        (a_log_in_leaves_the_principal, "for somebody else", 1),
+        (a_log_in_leaves_the_principal, "for somebody else", 0),
         (a_snapshot_has_removed_users, "does not obey", 6),
-        (a_broker_serves_log_ins_by_an_old_image_at_first, "changes: since then", 1),
+        (a_broker_serves_log_ins_by_an_old_image_at_first, "changes: since then", 0),
     ],
 )
 def test_a_planted_bug_of_log_ins_is_found(expect_finding, bug, name, first_seed):
