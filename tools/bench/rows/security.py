@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import resource
+import socket
 import subprocess
 import sys
 import time
@@ -14,9 +16,12 @@ from tools.bench import frames, load, volume
 from tools.bench.child import Child
 from tools.bench.peers import REPOSITORY, START_TIMEOUT_S, Broker, free_port
 from tools.bench.row import CpuClock, Figure, Row, Stage, Topic
-from tools.bench.secured import SecurityStage, port_of, secured
+from tools.bench.secured import SecurityStage, add_user, port_of, secured
 from tools.bench.secured_callers import PASSWORD, USER, SecuredCaller, Security, paced, visits
 from tools.broker_process import PYKBROKER
+from wire.frame import encode_request
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
 
 PLAIN_TEXT = Security()
 TLS = Security(tls=True)
@@ -27,6 +32,8 @@ CONNECTIONS, IN_FLIGHT = 10, 5
 VOLUME_COUNT, VOLUME_BYTES = 300_000, 1024
 VISITS_S, VISITS_OPEN_MAX = 3, 10
 EARLIER_CONNECTIONS, IDLE_CONNECTIONS = 200, 2_000
+HALF_OPEN_CONNECTIONS, HALF_OPEN_S = 10_000, 13
+"""The connections that stop in the middle of a log-in, and the time in seconds after which none is left of ours."""
 FAILING_RATE = 1_000
 OTHERS_RATE, OTHERS_S = 200, 5
 FAILING_BEFORE_S = 1.5
@@ -157,6 +164,33 @@ def failing(stage: Stage, *, tls: bool) -> Mapping[str, float]:
     }
 
 
+def half_open(stage: Stage) -> Mapping[str, float]:
+    """Open `HALF_OPEN_CONNECTIONS` that send the first message of SCRAM and no other, and measure another client."""
+    begin = encode_request(SaslHandshakeRequest("SCRAM-SHA-256"), 1, 1, "bench")
+    begin += encode_request(SaslAuthenticateRequest(f"n,,n={USER},r=nonce".encode()), 2, 2, "bench")
+    allow_files(HALF_OPEN_CONNECTIONS + 1_000)
+    broker = secured(stage.peer, authorizes=False).start(stage.directory())
+    try:
+        add_user(broker)
+        port = port_of(broker, SCRAM)
+        with contextlib.ExitStack() as opened, SecuredCaller(port, SCRAM) as caller:
+            before = broker.child.memory_bytes()
+            for _ in range(HALF_OPEN_CONNECTIONS):
+                one = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
+                one.sendall(begin)
+            times = paced(caller, frames.metadata(), rate=OTHERS_RATE, seconds=HALF_OPEN_S)
+            memory = broker.child.memory_bytes() - before
+    finally:
+        broker.stop()
+    return {"memory": memory / HALF_OPEN_CONNECTIONS / 1024, "others": load.percentile(times, 0.99) * 1e3}
+
+
+def allow_files(count: int) -> None:
+    """Let this process open as many files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(count, hard)), hard))
+
+
 def start(stage: Stage) -> Mapping[str, float] | None:
     """Measure the first and the second start of `--tls auto --user`, until a client has logged in and is answered."""
     if stage.peer.name != "pykbroker":
@@ -220,5 +254,10 @@ ROWS = (
         {"memory": Figure("KiB each", digits=1)},
         idle_connections,
         noisy=False,
+    ),
+    Row(
+        "security: 10,000 connections in the middle of a log-in",
+        {"memory": Figure("KiB each", digits=1), "others": Figure("ms, p99 of another client", digits=1)},
+        half_open,
     ),
 )
