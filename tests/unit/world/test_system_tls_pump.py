@@ -93,6 +93,20 @@ def test_what_comes_with_the_end_of_the_handshake_is_received() -> None:
         assert both.taker.got == b"at once"
 
 
+def test_a_client_that_has_not_logged_in_is_served_last_from_the_end_of_its_handshake() -> None:
+    with ends(client_context(), shaken=False) as both:
+        both.pump.serve_last(last=True)
+        assert list(both.handshakes.pumps.values()) == [both.pump]
+        both.shake()
+        assert (both.handshakes.pumps, both.pumps, list(both.last.values())) == ({}, {}, [both.pump])
+        both.send(both.sealed(b"log in"))
+        both.pump.serve_last(last=False)
+        assert (list(both.pumps.values()), both.last) == ([both.pump], {})
+        both.pump.close()
+        assert both.pumps == both.last == {}
+        assert both.taker.got == b"log in"
+
+
 def test_output_of_before_the_handshake_waits_for_its_end() -> None:
     with ends(shaken=False) as both:
         both.taker.out.append(b"early")

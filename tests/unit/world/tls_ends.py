@@ -147,7 +147,8 @@ class Ends:
         self.pumps: dict[int, SocketPump] = {}
         self.handshakes = Handshakes(perf_counter_ns)
         poll: Any = self.poll
-        homes = Homes(self.pumps, self.pumps)
+        self.last: dict[int, SocketPump] = {}
+        homes = Homes(self.pumps, self.last)
         self.pump = TlsPump(self.near, poll, homes, lambda _pump: None, self.handshakes, ReadBuffers(), self.tls)
         self.pump.start(self.taker)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
