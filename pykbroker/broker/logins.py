@@ -8,17 +8,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import trio
-
 from pykbroker.core.config.config import Texts
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.metadata.image import ClusterImage, MetadataImage, RecordsImage
+from pykbroker.world.fair_lock import FairLock
 from pykbroker.world.off_loop import OffLoop
 from wire.stored.metadata_security import UserScramCredentialRecord
 
 if TYPE_CHECKING:
     from pykbroker.core.security.sasl.scram import ScramCredential, ScramHash, UnknownUsers
-    from pykbroker.server.login.table import SaslListener
+    from pykbroker.server.login.table import SaslClient, SaslListener
 
 MS_PER_S = 1000
 KEY_BYTES = 32
@@ -38,8 +37,10 @@ class ListenerLogins:
         self, image: Callable[[], MetadataImage], cluster_id: str, random_bits: Callable[[int], int], off_loop: OffLoop
     ) -> None:
         self._image, self._cluster_id, self._random_bits, self._off_loop = image, cluster_id, random_bits, off_loop
-        self._computing = trio.Lock()
-        """The lock that leaves all threads but one to others, however many strangers send passwords."""
+        self._computing = FairLock()
+        """The lock that leaves all threads but one to others, however many strangers send passwords, and that lets the
+        addresses of clients take turns.
+        """
         self._unknown: dict[ScramHash, UnknownUsers] = {}
         self._unknown_of: tuple[ClusterImage | None, RecordsImage | None] = None, None
 
@@ -71,10 +72,10 @@ class ListenerLogins:
             self._compute,
         )
 
-    async def _compute(self, function: Callable[[], bytes], is_awaited: Callable[[], bool]) -> bytes | None:
-        """Return the result of a function, or None if it is not awaited any more: strangers come and go in no time."""
-        async with self._computing:
-            return await self._off_loop(function) if is_awaited() else None
+    async def _compute(self, client: SaslClient, function: Callable[[], bytes]) -> bytes | None:
+        """Return the result of a function for a client, or None if the client has gone: strangers do in no time."""
+        async with self._computing.turn(client.session.client_host):
+            return None if client.ended else await self._off_loop(function)
 
     def _credential(self, of: ScramHash, user: str) -> ScramCredential | None:
         record = self._image().records.by_key.get((UserScramCredentialRecord.record_type, (user, of.number)))

@@ -41,23 +41,6 @@ KINDS: dict[int, RequestKind] = {
 }
 
 
-class SaslListener(msgspec.Struct, frozen=True):
-    """The log-in of one listener, which its connections share. `reauth_ms` is `connections.max.reauth.ms` by mechanism.
-
-    `nonce` returns random text that no one can predict. `compute` runs a function off the event loop, and returns None
-    if its result is not awaited any more once its turn comes.
-    """
-
-    mechanisms: Mapping[str, Mechanism]
-    reauth_ms: Mapping[str, int]
-    receive_bytes_max: int
-    """The maximum size of a request before the log-in is complete."""
-    failure_delay_s: float
-    """The time from a failed log-in to its response, in which the connection is not read."""
-    nonce: Callable[[], str]
-    compute: Callable[[Callable[[], bytes], Callable[[], bool]], Awaitable[bytes | None]]
-
-
 class SaslClient(Protocol):
     """The part of a connection that its log-in uses."""
 
@@ -71,6 +54,23 @@ class SaslClient(Protocol):
 
     def change_frames(self, frames: FrameReader) -> None:
         """Split further bytes by another reader."""
+
+
+class SaslListener(msgspec.Struct, frozen=True):
+    """The log-in of one listener, which its connections share. `reauth_ms` is `connections.max.reauth.ms` by mechanism.
+
+    `nonce` returns random text that no one can predict. `compute` runs a function off the event loop for a client, and
+    returns None if the client has gone before its turn comes.
+    """
+
+    mechanisms: Mapping[str, Mechanism]
+    reauth_ms: Mapping[str, int]
+    receive_bytes_max: int
+    """The maximum size of a request before the log-in is complete."""
+    failure_delay_s: float
+    """The time from a failed log-in to its response, in which the connection is not read."""
+    nonce: Callable[[], str]
+    compute: Callable[[SaslClient, Callable[[], bytes]], Awaitable[bytes | None]]
 
 
 class Clients(Protocol):
@@ -169,7 +169,7 @@ class SaslTable:
 
     async def _compute(self, computation: Computation) -> Answer:
         client = self._client
-        result = await self._listener.compute(computation.compute, lambda: not client.ended)
+        result = await self._listener.compute(client, computation.compute)
         if result is None or client.ended:  # a log-in would let the closed connection into the tables and the budget
             raise CloseConnection
         try:

@@ -18,7 +18,7 @@ from pykbroker.core.security.secret import Secret
 from pykbroker.server.authentications import Authentications
 from pykbroker.server.handler import RequestContext
 from pykbroker.server.login.logins import Logins
-from pykbroker.server.login.table import SaslListener
+from pykbroker.server.login.table import SaslClient, SaslListener
 from pykbroker.server.shared import Shared
 from tests.unit.server.rig import Api, Rig
 from wire.api import ApiKey
@@ -40,10 +40,10 @@ SECOND_NS = 1_000_000_000
 NAMES = ["PLAIN", "SCRAM-SHA-256", "LASTING", "BY_SCRAM"]
 
 
-async def compute(function: Callable[[], bytes], is_awaited: Callable[[], bool]) -> bytes | None:
-    """Return the result of a function that is awaited, after other tasks have run."""
+async def compute(client: SaslClient, function: Callable[[], bytes]) -> bytes | None:
+    """Return the result of a function unless the client has gone, after other tasks have run."""
     await trio.lowlevel.checkpoint()
-    return function() if is_awaited() else None
+    return None if client.ended else function()
 
 
 def listener(reauth_ms: int = 0) -> SaslListener:

@@ -17,6 +17,7 @@ from pykbroker.core.security.sasl.scram import SHA_256
 from pykbroker.core.security.session import ANONYMOUS
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.handler import Later
+from pykbroker.server.login.table import SaslClient
 from pykbroker.server.shared import Shared
 from tests.unit.core.security.sasl.scram_client import final
 from tests.unit.server.login.client import (
@@ -136,10 +137,10 @@ async def test_a_client_that_has_gone_before_its_password_is_computed_or_meanwhi
     async with trio.open_nursery() as nursery:
         client, results = Client(shared(nursery, *HANDLERS)), list[bytes | None]()
 
-        async def compute(function: Callable[[], bytes], is_awaited: Callable[[], bool]) -> bytes | None:
+        async def compute(one: SaslClient, function: Callable[[], bytes]) -> bytes | None:
             if closes_at == 1:
                 client.connection.closed()
-            results.append(function() if is_awaited() else None)
+            results.append(None if one.ended else function())
             client.connection.closed()
             return results[0]
 
