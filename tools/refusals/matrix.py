@@ -152,9 +152,11 @@ class Matrix:
     """A broker with the resources and ACLs that the requests need, and its answers.
 
     `listeners` has the addresses of the listeners PLAINTEXT and CLIENTS, which has PLAIN, with `PASSWORD` for all.
+    With `one_by_one`, no two clients ask at the same time: Kafka verifies one transaction of a producer at a time.
     """
 
-    def __init__(self, listeners: dict[str, str]) -> None:
+    def __init__(self, listeners: dict[str, str], *, one_by_one: bool = False) -> None:
+        self._one_by_one = one_by_one
         self._clients = {user: Client(listeners, user) for user in (*users(), ANONYMOUS)}
         self._super = self._clients[SUPER]
         self.ids = {NO_OPEN: b"n" * 16, NO_SHUT: b"m" * 16}
@@ -207,7 +209,7 @@ class Matrix:
         found: dict[str, list[str]] = {}
         shown: dict[bytes, str] = {}
         changes = case.startswith(CHANGING)
-        for users in ([user] for user in self._clients) if changes else (list(self._clients),):
+        for users in ([user] for user in self._clients) if changes or self._one_by_one else (list(self._clients),):
             frame = self._frame(case, version)
             for user in users:
                 self._clients[user].send(frame)

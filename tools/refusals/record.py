@@ -86,7 +86,7 @@ def _record_rights(jars: Path) -> None:
         kafka = Child([*java, "kafka.Kafka", str(file)], home / "log")
         try:
             wait_until_serving(kafka, ports["PLAINTEXT"])
-            with Matrix(listeners) as matrix:
+            with Matrix(listeners, one_by_one=True) as matrix:
                 lines = list(matrix.lines())
         finally:
             kafka.kill()
