@@ -78,6 +78,9 @@ LATER = {3, 5, 6, 14, 15, 16}
 """The error codes of a partition or a coordinator that is not ready."""
 NOT_SHOWN = {"api_keys", "supported_features", "finalized_features", "configs", "nodes"}
 """The lists of a response that differ from broker to broker."""
+INSIDE = "Request Request("
+REFUSED = "Cluster authorization failed."
+"""The message of a refused request, and the begin of that of Kafka's controller, which quotes addresses and buffers."""
 IDENTITIES = ("name", "topic", "topic_name", "group_id", "key", "transactional_id", "resource_name", "user")
 
 
@@ -254,6 +257,8 @@ class Matrix:
                 words.append(f"may {value:x}")
             elif name in IDENTITIES and value:
                 words.append(value)
+            elif name == "error_message" and value:
+                words.append(f'"{REFUSED if value.startswith(INSIDE) else value}"')
             elif name == "topic_id":
                 words += [f"#{known}" for known, topic_id in self.ids.items() if topic_id == value]
             elif name == "configs" and value:

@@ -274,8 +274,8 @@ def _of_cluster(plain: Any) -> dict[str, Fields]:
         "ALTER_REPLICA_LOG_DIRS": {"dirs": [{"path": "/nowhere", "topics": plain(OPEN, NO_OPEN)}]},
         "UNREGISTER_BROKER": {"broker_id": 77},
         "UPDATE_FEATURES": {"feature_updates": [{"feature": "none", "max_version_level": 1}], "validate_only": True},
-        "ADD_RAFT_VOTER": {"cluster_id": "x", "voter_id": 2},
-        "REMOVE_RAFT_VOTER": {"cluster_id": "x", "voter_id": 2},
+        "ADD_RAFT_VOTER": {"cluster_id": None, "voter_id": 2},
+        "REMOVE_RAFT_VOTER": {"cluster_id": None, "voter_id": 2},
         **{key.name: {} for key in RIGHTS if APIS[key].advertised is None},
         "API_VERSIONS": {"client_software_name": "raw", "client_software_version": "1"},
     }

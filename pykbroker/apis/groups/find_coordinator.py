@@ -21,6 +21,7 @@ from pykbroker.core.security.rights import (
     FIND_COORDINATOR_TRANSACTION,
     Right,
     may,
+    refusal_message,
 )
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
@@ -37,6 +38,9 @@ RIGHTS: Mapping[int, Right] = {
     CoordinatorType.GROUP: FIND_COORDINATOR_GROUP,
     CoordinatorType.TRANSACTION: FIND_COORDINATOR_TRANSACTION,
 }
+
+
+REFUSALS = (FIND_COORDINATOR_GROUP.code, FIND_COORDINATOR_TRANSACTION.code)
 
 
 class FindCoordinator(ApiHandler, frozen=True):
@@ -119,7 +123,8 @@ def _response(version: int, found: list[Coordinator]) -> FindCoordinatorResponse
     if version >= KEYS_VERSION_FIRST:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
-    message = one.error_message or ErrorCode(one.error_code).name
+    code = ErrorCode(one.error_code)
+    message = one.error_message or (refusal_message(code) if code in REFUSALS else code.name)
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
     )

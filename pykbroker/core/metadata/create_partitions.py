@@ -62,7 +62,7 @@ def _grow(context: ControllerContext, wanted: CreatePartitionsTopic) -> Steps[Se
     if wanted.name == CLUSTER_METADATA_TOPIC:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     count = len(topic.partitions)
     if wanted.count == count:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")

@@ -39,6 +39,15 @@ CODES = {
 """The error for a client that lacks a right on a resource of each type."""
 
 
+WITHOUT_MESSAGE = (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+"""The APIs of whole requests whose refusal has no message in Kafka."""
+
+
+def refusal_message(code: ErrorCode) -> str:
+    """Return Kafka's message of an error for a client that lacks a right, such as "Group authorization failed."."""
+    return f"{code.name.removesuffix('_AUTHORIZATION_FAILED').replace('_', ' ').title()} authorization failed."
+
+
 class Denial(Enum):
     """The answer to a client that lacks a right. The text, which documents it, has a place for the error code."""
 
@@ -77,7 +86,7 @@ class Right(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def message(self) -> str:
         """Return Kafka's default message of the error, which the responses of some APIs have."""
-        return f"{self.code.name.partition('_')[0].capitalize()} authorization failed."
+        return refusal_message(self.code)
 
 
 Decisions = dict[tuple[Need, str], bool]
@@ -137,7 +146,8 @@ def may(context: Request, right: Right, name: str = CLUSTER_NAME) -> bool:
 def require(context: Request, right: Right, name: str = CLUSTER_NAME) -> None:
     """Raise ApiError with the error of the right if the client does not have it for the resource `name`."""
     if context.session.authorizer is not None and not _granted(context, right, name):
-        raise ApiError(right.code)
+        has_message = right.first and right.api not in WITHOUT_MESSAGE
+        raise ApiError(right.code, right.message if has_message else None)
 
 
 def _granted(context: Request, right: Right, name: str, count: int = 1) -> bool:
