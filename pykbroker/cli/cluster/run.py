@@ -82,7 +82,7 @@ class SupervisedBroker:
         self.address = of_broker(plan.listen, node_id)
         self.cluster_id = ""
         self.told: tuple[str, ...] = ()
-        """The sentences for the operator at the first start."""
+        """The sentences for the operator at the first start, which makes the users."""
         self._process: BrokerProcess | None = None
         self._ended: trio.Event
 
@@ -90,7 +90,7 @@ class SupervisedBroker:
         """Run the process to its end and return its exit code. Set `serves` once clients can connect."""
         options = self._plan.options(self.node_id, self.address, self.controller)
         held = self._lifelines.held(self.node_id)
-        if self._users is not None:
+        if self._users is not None and not serves.is_set():  # later, it would undo what `pykbroker users` has changed
             options += self._users.options()
             held = (*held, self._users.descriptor)
         self._ended = trio.Event()
@@ -117,11 +117,9 @@ class SupervisedBroker:
                     elif isinstance(message, Announcement):
                         self.address, self.cluster_id = message.address, message.cluster_id
                         self.controller = message.controller or self.controller
-                        if serves.is_set():
-                            click.echo("".join(f"{sentence}\n" for sentence in message.told), nl=False)
-                        else:
+                        if not serves.is_set():
                             self.told = message.told
-                        serves.set()
+                            serves.set()
             return process.ended()
 
     async def _pass_on(self, stream: trio.abc.ReceiveStream) -> None:

@@ -113,15 +113,18 @@ def test_the_brokers_read_users_from_a_file_that_ends_with_the_command() -> None
         new_users([path], option)
 
 
-async def test_what_a_broker_tells_at_a_later_start_is_printed_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+async def test_a_broker_that_starts_again_makes_no_users_so_that_a_removed_one_stays_removed(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Announcing:
         """A process that announces a broker, and ends."""
 
-        def __init__(self, command: list[str], environ: dict[str, str], **_: object) -> None:
+        def __init__(self, command: list[str], held: tuple[int, ...], environ: dict[str, str], **_: object) -> None:
             assert not {"PYKBROKER_TLS", "PYKBROKER_USER"} & {*environ}
-            self._messages = [Announcement(HERE, "id", {}, None, ("the password of bob is x",)), None]
+            users.append("--user" in command)
+            assert (file.descriptor in held) == users[-1]
+            told = ("the password of bob is x",) if users[-1] else ()
+            self._messages = [Announcement(HERE, "id", {}, None, told), None]
             self._readable = os.open("/dev/null", os.O_RDONLY)
 
         def fileno(self) -> int:
@@ -143,12 +146,14 @@ async def test_what_a_broker_tells_at_a_later_start_is_printed_at_once(
     monkeypatch.setattr("trio.lowlevel.wait_readable", readable)
     monkeypatch.setenv("PYKBROKER_TLS", "auto")
     monkeypatch.setenv("PYKBROKER_USER", "bob")
-    broker = SupervisedBroker(ClusterPlan(1, 1, HERE), 1, member.TEMPORARY, Lifelines(), HERE)
-    serves = trio.Event()
-    for printed in ("", "the password of bob is x\n"):
-        assert await broker.run(serves) == 0
-        assert broker.told == ("the password of bob is x",)
-        assert capsys.readouterr().out == printed
+    users = list[bool]()
+    with closing(UsersFile(new_users(["bob"], "--user"))) as file:
+        broker = SupervisedBroker(ClusterPlan(1, 1, HERE), 1, member.TEMPORARY, Lifelines(), HERE, file)
+        serves = trio.Event()
+        for _ in range(2):
+            assert await broker.run(serves) == 0
+            assert broker.told == ("the password of bob is x",), "it may be printed after the second start"
+    assert users == [True, False]
     assert "password" not in repr(Announcement(HERE, "id", {}, None, broker.told))
 
 
