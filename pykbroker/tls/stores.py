@@ -77,8 +77,9 @@ def content_of(store: TlsStore) -> bytes:
         return store.text.reveal().encode()
     try:
         data = read_store(store.location)
-    except OSError as error:
-        raise StartError(f"{store.place}: {error.strerror}: name a file that this process can read") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StartError(f"{store.place}: {reason}: name a file that this process can read") from None
     if data.startswith(JKS_MAGIC):
         raise StartError(
             f"{store.place}: this is a JKS file, which only Java reads: convert it by keytool -importkeystore"

@@ -37,7 +37,7 @@ def stamp(path: str) -> tuple[int, int, int]:
     """Return numbers that change when a file is written or replaced, also by a link to another file."""
     try:
         found = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # no path can have a zero byte
         return (0, 0, 0)
     return (found.st_ino, found.st_mtime_ns, found.st_size)
 

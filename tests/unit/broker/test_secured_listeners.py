@@ -139,11 +139,15 @@ async def test_a_wrong_file_leaves_the_old_context_and_one_log_line(
     assert broker.hosts == {"mended"}
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("ssl.client.auth", "required"), (f"{PREFIX}ssl.client.auth", "x"), ("ssl.keystore.location", "a\0")],
+)
 async def test_wrong_configs_leave_the_old_context_and_one_log_line(
-    house: House, caplog: pytest.LogCaptureFixture
+    house: House, name: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = Broker(house)
-    house.set(client_auth="required")
+    house.texts[name] = text
     for _ in range(3):
         await broker.look()
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
