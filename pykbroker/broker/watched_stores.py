@@ -59,7 +59,10 @@ class WatchedStores(ABC, Generic[S, T]):
         """Use this TLS for new connections. Return a sentence for the log."""
 
     def read(self, texts: Texts) -> Read[S, T] | None:
-        """Read the stores if a config or a file has changed, in any thread. Raise StartError for wrong configs."""
+        """Read the stores if a config or a file has changed, in any thread. Raise StartError for wrong configs.
+
+        Refused ones are read again each time: a certificate becomes valid, or the other end comes to trust it.
+        """
         settings = self.settings_of(texts)
         seen = state(texts, settings)
         if seen == self._seen:
@@ -71,17 +74,16 @@ class WatchedStores(ABC, Generic[S, T]):
 
     def use(self, read: Read[S, T]) -> None:
         """Use what was read for new connections, or keep the stores and log what is wrong."""
-        self._seen = read.seen
         if isinstance(read.made, StartError):
-            self.refuse(read.made)
+            self.refuse(read.made, read.seen)
             return
-        self.settings = read.settings
+        self._seen, self.settings = read.seen, read.settings
         logger.info("%s: %s", self.name, self.replace(read.settings, read.made))
 
-    def refuse(self, error: StartError) -> None:
+    def refuse(self, error: StartError, seen: object = None) -> None:
         """Log what is wrong, once."""
-        if self._refused != (self._seen, str(error)):
-            self._refused = self._seen, str(error)
+        if self._refused != (seen, str(error)):
+            self._refused = seen, str(error)
             logger.error("%s. New connections are served as before", error)
 
 

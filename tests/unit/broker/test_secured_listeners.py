@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -38,9 +39,11 @@ class Machine(msgspec.Struct):
     meanwhile: list[Any] = []
     calls: int = 0
     """The number of functions that were called off the event loop."""
+    days: int = 0
+    """The days that have passed."""
 
     def wall_ms(self) -> int:
-        return int(NOW.timestamp() * 1000)
+        return int((NOW + timedelta(days=self.days)).timestamp() * 1000)
 
     def ticks_ns(self) -> int:
         return 0
@@ -301,3 +304,36 @@ async def test_stores_with_which_brokers_would_refuse_each_other_are_refused_as_
     house.texts |= both
     await broker.look()
     await broker.secured.check({**house.texts, **keystore})
+
+
+async def test_stores_that_were_refused_are_used_once_the_other_end_trusts_them(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.set(truststore_type="PEM", truststore_location=house.write("ca.pem", ca_pem()))
+    house.texts["listener.security.protocol.map"] = "CONTROLLER:PLAINTEXT"
+    broker, theirs = Broker(house, quorum=OTHERS), authority("others").issue_cert("localhost", key_type=CURVE)
+    before = broker.tls.made
+    house.write("ca.pem", ca_pem() + authority("others").cert_pem.bytes().decode())
+    house.pem(key_of(theirs) + chain_of(theirs))
+    caplog.set_level(logging.INFO)
+    await broker.look()
+    assert broker.tls.made is before
+    assert len(caplog.records) == 2, "the keystore is refused, and the truststore is used"
+    await broker.look()
+    assert broker.tls.made is not before
+    await broker.look()
+    assert len(caplog.records) == 3
+
+
+async def test_a_certificate_that_is_not_valid_yet_is_used_once_it_is(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, tomorrow = Broker(house), issued(not_before=1, not_after=3, host="broker2")
+    house.pem(key_of(tomorrow) + chain_of(tomorrow))
+    for _ in range(2):
+        await broker.look()
+    assert broker.hosts == {"localhost"}
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    broker.machine.days = 2
+    await broker.look()
+    assert broker.hosts == {"broker2"}
