@@ -15,7 +15,7 @@ from socket import gethostname
 import msgspec
 
 from pykbroker.core.address import Address
-from pykbroker.core.config.authorizer_configs import SUPER_USERS
+from pykbroker.core.config.authorizer_configs import SUPER_USERS, authorizer_settings
 from pykbroker.core.config.java_classes import AUTHORIZER, STANDARD_AUTHORIZER
 from pykbroker.core.config.listener_configs import CLIENT_AUTH, listener_prefix
 from pykbroker.core.config.listeners import (
@@ -26,9 +26,11 @@ from pykbroker.core.config.listeners import (
     protocol_map,
 )
 from pykbroker.core.config.tls_settings import KEY_PASSWORD, KEYSTORE, PEM, TRUSTSTORE
+from pykbroker.core.errors import ApiError
 from pykbroker.core.security.own_certificates import AUTHORITY, hosts_of
 from pykbroker.core.security.principal_mapping import RULES
 from pykbroker.core.security.protocol import SecurityProtocol, protocol_of
+from pykbroker.core.security.session import ANONYMOUS
 from pykbroker.core.security.start_configs import authorizer_configs, keystore_configs, log_in_configs
 
 BROKERS, CONTROLLERS = "INTERNAL", "CONTROLLER"
@@ -63,6 +65,8 @@ class ClusterSecurity(msgspec.Struct, frozen=True):
             return (
                 f"--authorize needs a super user, who may add ACLs: add --user NAME, or --set {SUPER_USERS}=User:NAME"
             )
+        if not self.has_certificates and (reason := self._refusal_of_brokers(configs)):
+            return reason
         for config in (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL) if self.has_certificates else ():
             if config in configs:
                 return (
@@ -76,6 +80,19 @@ class ClusterSecurity(msgspec.Struct, frozen=True):
                     f" {listener_prefix(self.protocol.name)}{config}, for clients alone"
                 )
         return None
+
+    def _refusal_of_brokers(self, configs: Mapping[str, str]) -> str | None:
+        """Return why brokers without certificates have no right to act for the cluster, or None."""
+        try:
+            given = authorizer_settings({**configs, **(authorizer_configs(configs, ()) if self.authorizes else {})}, ())
+        except ApiError as error:
+            return str(error)
+        if given is None or given.allows_without_acls or ANONYMOUS in given.super_users or PROTOCOL_MAP in configs:
+            return None  # a map of protocols may let brokers log in
+        return (
+            "an authorizer refuses brokers that do not authenticate each other: add --user NAME or --tls auto, or --set"
+            f" {SUPER_USERS}={ANONYMOUS}, which is everybody"
+        )
 
     def hosts(self, addresses: Iterable[Address]) -> frozenset[str]:
         """Return the hosts by which clients and brokers reach a broker with these addresses."""

@@ -190,6 +190,29 @@ def test_a_map_of_protocols_keeps_the_entries_of_the_user() -> None:
     assert "OTHER:SSL" in found.config.texts["listener.security.protocol.map"]
 
 
+@pytest.mark.parametrize(
+    ("configs", "refused"),
+    [
+        ({"super.users": "User:admin"}, True),
+        ({"super.users": "User:admin;User:ANONYMOUS"}, False),
+        ({"super.users": "User:admin", "allow.everyone.if.no.acl.found": "true"}, False),
+        ({"super.users": "User:admin", "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT"}, False),
+    ],
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_an_authorizer_that_would_refuse_brokers_without_certificates_is_refused(
+    configs: dict[str, str], refused: bool, named: bool
+) -> None:
+    authorizer = {"authorizer.class.name": STANDARD_AUTHORIZER} if named else {}
+    plan = msgspec.structs.replace(SECURED, configs=tuple({**configs, **authorizer}.items()))
+
+    def refusal(security: ClusterSecurity) -> str | None:
+        return msgspec.structs.replace(plan, security=security).refusal()
+
+    assert ("add --user NAME or --tls auto" in str(refusal(ClusterSecurity(authorizes=not named)))) == refused
+    assert refusal(ClusterSecurity(True, authorizes=not named)) is None
+
+
 def test_certificates_are_for_the_hosts_of_clients_and_of_brokers() -> None:
     plan = msgspec.structs.replace(SECURED, listen=Address("0.0.0.0", 9092), advertise=Address("Broker.example", 9092))
     assert {"127.0.0.1", "localhost", "::1", "broker.example"} <= plan.hosts(2)
@@ -202,6 +225,7 @@ def test_certificates_are_for_the_hosts_of_clients_and_of_brokers() -> None:
     [
         (ClusterSecurity(authorizes=True), None, "--authorize needs a super user, who may add ACLs: add --user NAME"),
         (ClusterSecurity(True, authorizes=True), "super.users", None),
+        (ClusterSecurity(authorizes=True), "super.users", "super.users: x is no principal"),
         (ClusterSecurity(True), "inter.broker.listener.name", "--tls or --user contradict each other: leave it"),
         (ClusterSecurity(users=("a",)), "security.inter.broker.protocol", "--tls or --user contradict each other"),
         (ClusterSecurity(True), "ssl.keystore.location", "write listener.name.ssl.ssl.keystore.location, for clients"),
