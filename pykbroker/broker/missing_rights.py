@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from pykbroker.core.security.acl.acl import Acl
+from pykbroker.core.security.acl.acl import WILDCARD, Acl
 from pykbroker.core.security.acl.authorizer import NAME_CHARS_MAX
 from pykbroker.core.security.acl.index import Rule
 from pykbroker.core.security.acl.words import allow_command, has_command, quoted, remove_command, resource_text
@@ -56,6 +56,8 @@ class MissingRight(msgspec.Struct, frozen=True, gc=False):
             return ""
         if isinstance(self.rule.reason, Acl):
             return f"; this removes the ACL that denies it: {remove_command(self.rule.reason)}"
+        if self.name == WILDCARD:  # any client may ask for this name, and an ACL with it is about all resources
+            return ""
         return f"; to allow it: {allow_command(self.session.principal, self.operation, self.resource, self.name)}"
 
 

@@ -93,6 +93,12 @@ def test_the_command_of_a_line_gives_the_right_that_is_missing(caplog, principal
     assert (kind, named) == (resource, name)
 
 
+def test_no_line_has_a_command_that_would_allow_all_resources(caplog):
+    assert not authorizer().allows(session(), Operation.READ, ResourceType.GROUP, "*", FETCH)
+    (line,) = lines(caplog)
+    assert line.endswith("may not READ group '*', as Fetch needs")
+
+
 @pytest.mark.parametrize("pattern", [PatternType.LITERAL, PatternType.PREFIXED])
 def test_a_line_about_an_acl_that_denies_has_the_command_that_removes_it(caplog, pattern):
     denying = Acl(ResourceType.TOPIC, "order", pattern, "User:*", "*", Operation.ALL, PermissionType.DENY)
