@@ -11,7 +11,7 @@ import trio
 from pykbroker.core.security.acl.authorizer import AclAuthorizer
 
 WINDOW_S = 30
-MINUTE_NS = 60_000_000_000
+SECOND_NS, MINUTE_NS = 1_000_000_000, 60_000_000_000
 
 
 class AuthorizerStatistics(msgspec.Struct, frozen=True):
@@ -35,7 +35,9 @@ class DecisionRates:
 
     def __init__(self, authorizer: AclAuthorizer, ticks: Callable[[], int]) -> None:
         self._authorizer, self._ticks = authorizer, ticks
-        self._windows = self._now(), self._now()
+        now = self._now()
+        # As in Kafka, an empty window precedes the start: the first decisions would otherwise be thousands per minute.
+        self._windows = now._replace(at=now.at - WINDOW_S * SECOND_NS), now
 
     async def run(self) -> None:
         """Begin a new window every `WINDOW_S` until cancelled."""
@@ -46,7 +48,7 @@ class DecisionRates:
     def statistics(self) -> AuthorizerStatistics:
         """Return the current rates."""
         begin, now = self._windows[0], self._now()
-        minutes = max(now.at - begin.at, 1) / MINUTE_NS
+        minutes = (now.at - begin.at) / MINUTE_NS
         return AuthorizerStatistics(
             self._authorizer.acl_count, (now.allowed - begin.allowed) / minutes, (now.denied - begin.denied) / minutes
         )
