@@ -74,7 +74,7 @@ def load_identity(context: ssl.SSLContext, store: TlsStore, identity: KeyEntry, 
     with private_file(f"{identity.key.reveal()}{pem_of(identity.chain)}".encode()) as path:
         try:
             context.load_cert_chain(path, password=password)  # without a password OpenSSL would ask on the terminal
-        except ssl.SSLError as error:
+        except (ssl.SSLError, ValueError) as error:  # ValueError: the password is longer than OpenSSL takes
             raise StartError(f"{store.place}: {key_problem(error, given=identity.password is not None)}") from None
     return chain[0]
 
@@ -99,12 +99,13 @@ def check_chain(store: TlsStore, chain: list[Certificate], now: float) -> None:
             )
 
 
-def key_problem(error: ssl.SSLError, *, given: bool) -> str:
+def key_problem(error: ssl.SSLError | ValueError, *, given: bool) -> str:
     """Return what is wrong with a private key, and what to do."""
-    if error.reason == "KEY_VALUES_MISMATCH":
+    reason = getattr(error, "reason", None)
+    if reason == "KEY_VALUES_MISMATCH":
         return "the private key does not belong to the first certificate: put the certificate of the key first"
-    if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
-        return f"OpenSSL refuses the certificate as too weak ({error.reason}): make one with a longer key"
+    if reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
+        return f"OpenSSL refuses the certificate as too weak ({reason}): make one with a longer key"
     if given:
         return f"the private key cannot be decrypted: check {KEY_PASSWORD}"
     return f"the private key cannot be read: set {KEY_PASSWORD} if it is encrypted"

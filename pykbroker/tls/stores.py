@@ -183,6 +183,8 @@ def load_pkcs12(store: TlsStore, data: bytes) -> PKCS12KeyAndCertificates:
         ) from None
     password = None if store.password is None else store.password.reveal().encode()
     try:
+        if password is not None and b"\0" in password:
+            raise ValueError  # `cryptography` panics, which is no Exception and would end this process
         return load(data, password)
     except ValueError:
         wrong = "is missing or the file is damaged" if password is None else "is wrong, or the file is damaged"

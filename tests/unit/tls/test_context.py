@@ -243,7 +243,7 @@ def test_a_key_that_does_not_fit_is_refused(house: House) -> None:
     assert "broker.pem: the private key does not belong to the first certificate" in refusal
 
 
-@pytest.mark.parametrize("password", [None, "wrong"])
+@pytest.mark.parametrize("password", [None, "wrong", "wrong" * 205])
 def test_a_key_without_its_password_is_refused(house: House, password: str | None) -> None:
     house.pem(encrypted(issued(), "right") + chain_of(issued()))
     if password is not None:
@@ -253,7 +253,7 @@ def test_a_key_without_its_password_is_refused(house: House, password: str | Non
     assert "wrong" not in refusal
 
 
-@pytest.mark.parametrize("password", [None, "guess"])
+@pytest.mark.parametrize("password", [None, "guess", "guess\0"])
 def test_a_store_without_its_password_is_refused(house: House, password: str | None) -> None:
     house.set(keystore_location=house.write("keys.p12", pkcs12(issued(), "right")))
     if password is not None:
