@@ -64,6 +64,7 @@ from pykbroker.replica.quotas import ReplicationQuotas
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.server.endpoints import BrokerEndpoints
+from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.server.host_names import HostNames
 from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -141,6 +142,12 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def remote_controller(self) -> RemoteController | None:
         """Return the controller if it runs in another process, else None."""
         return self.node_quorum.remote
+
+    @property
+    def controller_requests(self) -> ControllerRequests:
+        """Return the way of requests that handlers make in the name of a client to the controller."""
+        remote = self.remote_controller
+        return ControllerRequests(self.controller, None if remote is None else remote.forwarding)
 
     def authorizer_of(self, listener: str) -> Authorizer | None:
         """Return the authorizer of the clients of a listener, or None if they may do everything.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 
 import trio
@@ -16,6 +16,8 @@ from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
+Ask = Callable[[CreateTopicsRequest], Awaitable[CreateTopicsResponse]]
+"""A function that returns the response of the controller. It raises the errors of `ActiveController.ask`."""
 APPLIED_S_MAX = 5
 """The time in which this broker applies what a controller in another process has created."""
 
@@ -31,18 +33,23 @@ class AutomaticTopics:
         self._controller, self._images, self._ongoing = controller, images, ongoing
         self._refusal = RateLimitedWarning(logger, ticks)
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def create_topics(
+        self, request: CreateTopicsRequest, ask: Ask | None = None, basis: Hashable = None
+    ) -> CreateTopicsResponse:
         """Create the topics and return once this broker serves them.
+
+        `ask` asks the controller in the name of a client, whose rights depend on `basis`. By default, this broker asks
+        in its own name.
 
         Raise ApiError as `ActiveController.ask` does, or REQUEST_TIMED_OUT if the creation goes on for longer than
         `ongoing.WAIT_S_MAX`. A repeated request then waits for the same creation.
         """
-        key = (AutomaticTopics, *sorted(topic.name for topic in request.topics))
-        return await self._ongoing.result(key, partial(self._create, request))
+        key = (AutomaticTopics, basis, *sorted(topic.name for topic in request.topics))
+        return await self._ongoing.result(key, partial(self._create, request, ask or self._controller.ask))
 
-    async def _create(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def _create(self, request: CreateTopicsRequest, ask: Ask) -> CreateTopicsResponse:
         try:
-            response = await self._controller.ask(request)
+            response = await ask(request)
         except ApiError as error:
             self._refusal.warn("%d topics, which a client needs, are not created: %s", len(request.topics), error)
             raise

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -35,7 +36,10 @@ from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.answers import Answers
 from pykbroker.server.endpoints import BrokerEndpoints, ReachableBrokers
+from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.server.handler import Answer, ApiHandler, EncodedResponse, Later, RequestContext, now_or_later
+from wire.api import ApiKey
+from wire.apis import APIS
 from wire.compile import stepwise_encoder
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -51,6 +55,8 @@ from wire.messages.metadata import (
 from wire.sentinels import NO_LEADER
 
 LISTENER_VERSION_FIRST, ASK_BY_ID_VERSION_FIRST = 6, 12
+CREATION_VERSION = APIS[ApiKey.CREATE_TOPICS].accepted.last
+"""The version in which the controller is asked for topics in the name of a client."""
 
 
 class Metadata(ApiHandler, frozen=True):
@@ -67,6 +73,7 @@ class Metadata(ApiHandler, frozen=True):
     auto_create: bool
     replicas: Replicas
     answers: Answers
+    controller: ControllerRequests
 
     def __call__(self, context: RequestContext, request: MetadataRequest) -> Answer:
         if context.version < ASK_BY_ID_VERSION_FIRST:
@@ -111,8 +118,9 @@ class Metadata(ApiHandler, frozen=True):
         """
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
         basis = context.session.basis
+        ask = partial(self.controller.ask, RequestContext(CREATION_VERSION, context.client_id, context.session))
         with suppress(ApiError):
-            await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
+            await self.automatic.create_topics(CreateTopicsRequest(topics=topics), ask, basis)
         if context.session.basis != basis:
             context.decisions = None  # they are out of date, and the answer is cached for clients with the new rights
         return self._answer(context, request)

@@ -13,7 +13,6 @@ from pykbroker.apis.controller_apis import ControllerHandler
 from pykbroker.broker.parts import Parts
 from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.quorum.own_configs import OwnConfigs
-from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.server.handler import Handler
 from wire.api import ApiKey
 
@@ -26,8 +25,7 @@ def config_handlers(parts: Parts, answer_bytes_max: int, *, of_controllers: bool
     controller, image, node_id = parts.controller, parts.image, parts.identity.node_id
     clients, ticks_ns, bytes_max = TelemetryClients(), parts.world.ticks_ns, parts.settings.config.telemetry_max_bytes
     own = None if of_controllers else OwnConfigs(node_id, parts.live_config, image, parts.secured.check)
-    remote = parts.remote_controller
-    requests = ControllerRequests(controller, None if remote is None else remote.forwarding)
+    requests = parts.controller_requests
     return [
         DescribeConfigs(node_id, parts.live_config, image, answer_bytes_max),
         AlterConfigs(requests, own),

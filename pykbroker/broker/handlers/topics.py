@@ -28,6 +28,7 @@ def topic_handlers(parts: Parts) -> list[Handler]:
             auto_create=config.auto_create_topics_enable,
             replicas=parts.replicas,
             answers=Answers(),
+            controller=parts.controller_requests,
         ),
         DescribeTopicPartitions(
             image=image,

@@ -183,7 +183,7 @@ OF_TOPICS = Call()
 OF_TOPICS.settle(ConsumerGroupDescribeResponse(groups=[DescribedGroup(members=[Member(subscribed_topic_names=NAMES)])]))
 OF_ONE_GROUP: Any = SimpleNamespace(ask=lambda name, asked: OF_TOPICS)
 UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCode.GROUP_ID_NOT_FOUND)))
-METADATA = Metadata(1, "c", lambda: OF_MANY, NOTHING, ENDPOINTS, True, NOTHING, Answers())
+METADATA = Metadata(1, "c", lambda: OF_MANY, NOTHING, ENDPOINTS, True, NOTHING, Answers(), NOTHING)
 
 
 COMMITTED = [OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition()]) for name in NAMES]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from pykbroker.client.security import ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.core.cluster_id import RequiredClusterId
 from pykbroker.core.ids import UNASSIGNED
-from pykbroker.core.security.authorizer import LACKS_CLUSTER_ACTION
+from pykbroker.core.security.authorizer import CLUSTER_NAME, LACKS_CLUSTER_ACTION
 from pykbroker.core.security.forwarded import encode_host, encode_principal
+from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.sasl.client import client_mechanism
 from pykbroker.core.security.sasl.settings import PLAIN_MODULE
 from pykbroker.core.security.secret import Secret
@@ -36,13 +38,16 @@ from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest
+from wire.messages.create_acls import AclCreation, CreateAclsRequest
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.envelope import EnvelopeRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.fetch_snapshot import FetchSnapshotRequest
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 NODE, ALICE = "node", "alice"
+LITERAL, ALLOW = 3, 3
 CREATION = encode_request(CreateTopicsRequest([CreatableTopic("forwarded", 1, 1)]), 7, 1, "c")[LENGTH_BYTES:]
 
 
@@ -133,6 +138,24 @@ async def test_nodes_know_each_other_and_a_user_at_the_controller_is_no_broker(t
         codes = [response.error_code for response in await ask(controller, ALICE, *OF_BROKERS)]
         assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(OF_BROKERS)
         await check_rights_of_forwarded_requests(controller)
+
+
+async def test_a_topic_is_created_by_the_rights_of_the_client_that_asks_for_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Check that the user of a broker needs no CREATE, as with Kafka, and that the audit log names the client."""
+    caplog.set_level(logging.DEBUG, "kafka.authorizer.logger")
+    async with cluster(tmp_path, 1, **configs() | {"super.users": "User:ANONYMOUS"}) as running:
+        acting = AclCreation(
+            ResourceType.CLUSTER, CLUSTER_NAME, LITERAL, f"User:{NODE}", "*", Operation.CLUSTER_ACTION, ALLOW
+        )
+        (added,) = (await running.clients[1].call(CreateAclsRequest([acting]), 3)).results
+        assert added.error_code == ErrorCode.NONE
+        client = await running.start(2)
+        (topic,) = (await client.call(MetadataRequest([MetadataRequestTopic(name="automatic")]), 12)).topics
+        assert topic.error_code == ErrorCode.NONE
+    creators = {each.partition(" operation")[0] for each in caplog.messages if "request = CreateTopics" in each}
+    assert creators == {"Principal = User:ANONYMOUS is Allowed"}
 
 
 async def test_a_node_with_a_wrong_password_says_what_to_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -72,7 +72,7 @@ class Seen:
                 kept.append(question)
                 super().keep(image, question, answer, topics)
 
-        self._metadata = Metadata(OWN, "c", lambda: image, NOTHING, endpoints, False, replicas, Noting())
+        self._metadata = Metadata(OWN, "c", lambda: image, NOTHING, endpoints, False, replicas, Noting(), NOTHING)
         self._partitions = DescribeTopicPartitions(lambda: image, 100, OWN, replicas, endpoints)
 
     def metadata(self, listener: str, version: int = 12) -> MetadataResponse:

@@ -19,6 +19,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.server.answers import Answers, Kept
 from pykbroker.server.endpoints import BrokerEndpoints
+from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.server.handler import RequestContext
 from tests.unit.apis.calling import SESSION, Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, LocalBroker, serving
@@ -218,7 +219,7 @@ async def test_a_cached_response_is_not_used_after_a_log_failed(tmp_path: Path) 
     nothing: Any = None
     replicas: Any = SimpleNamespace(offline=lambda topic_id: offline)
     endpoints = BrokerEndpoints(1, lambda: image, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", lambda: image, nothing, endpoints, False, replicas, Noting())
+    api = Metadata(1, "c", lambda: image, nothing, endpoints, False, replicas, Noting(), nothing)
     whole = gone_through(api(context(12), asking("t")))
     assert gone_through(api(context(12), asking("t"))) is whole
     offline.add(1)
@@ -240,7 +241,7 @@ def test_repeated_topic_names_share_one_cached_response() -> None:
 
     nothing: Any = None
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Noting())
+    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Noting(), nothing)
     for names in (["a", "b"], ["a", "b", "a", "a"]):
         gone_through(api(context(9), asking(*names)))
     assert questions[0] == questions[1]
@@ -259,7 +260,7 @@ class AllowsAliceAtHome(Denies):
 def test_a_cached_response_is_used_only_for_clients_with_equal_rights() -> None:
     nothing: Any = None
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Answers())
+    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Answers(), nothing)
     for principal, host in (("User:alice", "10.0.0.1"), ("User:alice", "10.0.0.2"), ("User:bob", "10.0.0.1")) * 2:
         session = replace(SESSION, principal=principal, client_host=host, authorizer=AllowsAliceAtHome())
         answer = gone_through(api(RequestContext(12, "test", session), asking("t")))
@@ -287,7 +288,7 @@ def test_each_response_is_decided_anew_while_the_audit_log_has_what_is_allowed()
     authorizer = AclAuthorizer(frozenset({"User:ANONYMOUS"}), audit)
     nothing: Any = None
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Answers())
+    api = Metadata(1, "c", empty, nothing, endpoints, False, REPLICAS, Answers(), nothing)
     for audit.wants in (False, True, True, False):
         gone_through(api(context(12, authorizer), asking("t")))
     assert lines == ["t", "t"]
@@ -308,12 +309,12 @@ async def test_rights_that_end_while_a_topic_is_created_end_in_the_cache_too() -
     authorizer = Allows()
 
     class Automatic:
-        async def create_topics(self, request: object) -> None:
+        async def create_topics(self, *_: object) -> None:
             authorizer.changes += 1
 
     automatic: Any = Automatic()
     endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
-    api = Metadata(1, "c", empty, automatic, endpoints, True, REPLICAS, Answers())
+    api = Metadata(1, "c", empty, automatic, endpoints, True, REPLICAS, Answers(), ControllerRequests(automatic))
     created = await work_of(gone_through(api(context(12, authorizer), asking("t", create=True))))
     for answer in (gone_through(created), gone_through(api(context(12, authorizer), asking("t", create=True)))):
         (topic,) = decoder(MetadataResponse, 12)(answer.parts[0], 0, len(answer.parts[0])).topics
