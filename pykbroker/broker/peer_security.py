@@ -9,16 +9,25 @@ from collections.abc import Callable
 from pykbroker.broker.watched_stores import WatchedStores
 from pykbroker.client.errors import AuthenticationError
 from pykbroker.client.security import ClientSecurity
-from pykbroker.client.store_settings import StoreSettings
+from pykbroker.client.tls_hints import TlsHints
 from pykbroker.core.config.config import Texts
 from pykbroker.core.config.listener_configs import ListenerConfigs, listener_prefix
-from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.listeners import MECHANISM_AT_BROKERS, MECHANISM_AT_CONTROLLERS, ListenerSettings
 from pykbroker.core.config.tls_settings import KEYSTORE, TRUSTSTORE, ClientTlsSettings, client_tls_settings
 from pykbroker.core.security.peer_settings import peer_login
 from pykbroker.tls.context import TlsContext, client_context
 from pykbroker.tls.handshake import check_accepted
 from pykbroker.world.rate_limited_warning import RateLimitedWarnings
 from pykbroker.world.world import World
+
+HOSTS = {
+    MECHANISM_AT_BROKERS: "set advertised.listeners of the other node to a host that its certificate has",
+    MECHANISM_AT_CONTROLLERS: (
+        "name a host that the certificate has in controller.quorum.bootstrap.servers, and in advertised.listeners of"
+        " the controller"
+    ),
+}
+"""The advice about a certificate of another host, by the config of the mechanism at the listener."""
 
 logger = logging.getLogger(__name__)
 
@@ -69,11 +78,20 @@ class PeerSecurity:
             mechanism,
             world.rng.getrandbits,
             self._refused,
-            StoreSettings(f"{prefix}{TRUSTSTORE}.location", f"{prefix}{KEYSTORE}.location"),
+            self._reason,
+            TlsHints(
+                f"{prefix}{TRUSTSTORE}.location",
+                f"{prefix}{KEYSTORE}.location",
+                HOSTS[mechanism_config],
+                f"correct the protocol of {listener.name} in listener.security.protocol.map, here or there",
+            ),
         )
 
     def _refused(self, error: AuthenticationError) -> None:
         """Log why this node and another refuse each other, at a bounded rate. The connection is tried again."""
-        advice = "" if self._login is None else self._login.advice(error.code)
-        reason, line = f"{error}{advice}", "%s: this node cannot connect to another, and tries again: %s"
+        reason, line = self._reason(error), "%s: this node cannot connect to another, and tries again: %s"
         self._warnings.warn((reason, str(error.code)), line, self._name, reason)
+
+    def _reason(self, error: AuthenticationError) -> str:
+        """Return why this node and another refuse each other, and what to do."""
+        return str(error) if self._login is None else f"{error}{self._login.advice(error.code)}"

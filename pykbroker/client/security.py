@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pykbroker.client.errors import AuthenticationError
-from pykbroker.client.store_settings import StoreSettings
+from pykbroker.client.tls_hints import TlsHints
 
 if TYPE_CHECKING:
     from pykbroker.client.client_tls import ClientTls
@@ -33,14 +33,15 @@ class ClientSecurity(msgspec.Struct, frozen=True):
 
     `tls` returns the context of a new connection, which changes when stores are read again. `random_bits` returns a
     number of so many bits that no one can predict, and is needed for a log-in. `on_refused` is called when broker and
-    client refuse each other at an attempt to connect.
+    client refuse each other at an attempt to connect, and `reason` returns why, and what to do.
     """
 
     tls: Callable[[], ssl.SSLContext] | None = None
     sasl: ClientMechanism | None = None
     random_bits: Callable[[int], int] = no_bits
     on_refused: Callable[[AuthenticationError], None] = forget
-    stores: StoreSettings = StoreSettings()
+    reason: Callable[[AuthenticationError], str] = str
+    hints: TlsHints = TlsHints()
 
     def tls_of(self, host: str, port: int) -> ClientTls | None:
         """Return the TLS of a connection to this address, or None without TLS."""
@@ -48,7 +49,7 @@ class ClientSecurity(msgspec.Struct, frozen=True):
             return None
         from pykbroker.client.client_tls import ClientTls  # a broker whose connections have no TLS starts without it
 
-        return ClientTls(self.tls(), host, port, self.stores)
+        return ClientTls(self.tls(), host, port, self.hints)
 
 
 PLAINTEXT = ClientSecurity()

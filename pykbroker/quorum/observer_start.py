@@ -9,7 +9,7 @@ from functools import partial
 import trio
 
 from pykbroker.client.connection import connected
-from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
+from pykbroker.client.errors import AuthenticationError, Disconnected, HandshakeEnded, UnsupportedVersion
 from pykbroker.client.security import ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.core.backoff import Uniform
@@ -49,6 +49,40 @@ DYNAMIC_STATE = 1
 logger = logging.getLogger(__name__)
 
 
+class LacksRightError(Exception):
+    """An error of a node whose user may not know the id of the cluster."""
+
+
+class Failures:
+    """Why none of the controllers at these addresses tells the id of its cluster."""
+
+    def __init__(self, servers: Sequence[Address], s_max: float) -> None:
+        self._servers = ", ".join(map(str, servers))
+        self._silent = dict.fromkeys(servers, f"no answer within {s_max:g} s")
+        self._refusals: dict[Address, str] = {}
+
+    def silent(self, address: Address, reason: str) -> None:
+        """Note that there is no controller at an address, or none that can be reached."""
+        self._refusals.pop(address, None)
+        self._silent[address] = reason
+
+    def refused(self, address: Address, reason: str) -> None:
+        """Note that a controller does not accept this node. The reason says what to do."""
+        self._silent.pop(address, None)
+        self._refusals[address] = reason
+
+    def advice(self) -> str:
+        """Return what to do, unless a reason says it."""
+        start = ": start the controller, or correct controller.quorum.bootstrap.servers"
+        return "" if self._refusals else start
+
+    def __str__(self) -> str:
+        reasons = "; ".join(dict.fromkeys([*self._silent.values(), *self._refusals.values()]))
+        if self._refusals:
+            return f"no controller at {self._servers} accepts this node: {reasons}"
+        return f"no controller responds at {self._servers} ({reasons})"
+
+
 async def ask_cluster_id(
     net: Net, servers: Sequence[Address], s_max: float, security: ClientSecurity, required: str | None = None
 ) -> str:
@@ -58,7 +92,7 @@ async def ask_cluster_id(
 
     One log line says so before, since a start that waits looks like one that hangs.
     """
-    named, failures = ", ".join(map(str, servers)), dict.fromkeys(servers, f"no answer within {s_max:g} s")
+    failures = Failures(servers, s_max)
     warns_at, ends_at = trio.current_time() + WARNING_AFTER_S, trio.current_time() + s_max
     with trio.move_on_at(ends_at):
         while True:
@@ -67,28 +101,23 @@ async def ask_cluster_id(
                     with trio.fail_after(ATTEMPT_S_MAX):
                         return await _cluster_id(net, address, security, required)
                 except trio.TooSlowError:
-                    failures[address] = f"no answer within {ATTEMPT_S_MAX:g} s"
+                    failures.silent(address, f"no answer within {ATTEMPT_S_MAX:g} s")
+                except AuthenticationError as error:
+                    failures.refused(address, security.reason(error))
+                    security.on_refused(error)
+                except (HandshakeEnded, LacksRightError) as error:
+                    failures.refused(address, str(error))
                 except (OSError, Disconnected, UnsupportedVersion, StartError) as error:
-                    failures[address] = str(error)
-                    if isinstance(error, AuthenticationError):
-                        security.on_refused(error)
+                    failures.silent(address, str(error))
                 if trio.current_time() >= warns_at:
-                    logger.warning(
-                        "no controller responds at %s (%s): trying for another %.0f s",
-                        named,
-                        "; ".join(dict.fromkeys(failures.values())),
-                        ends_at - trio.current_time(),
-                    )
+                    logger.warning("%s: trying for another %.0f s", failures, ends_at - trio.current_time())
                     warns_at = ends_at
             await trio.sleep(RETRY_S)
-    raise StartError(
-        f"no controller responds at {named} ({'; '.join(dict.fromkeys(failures.values()))}): start the controller, or"
-        " correct controller.quorum.bootstrap.servers"
-    )
+    raise StartError(f"{failures}{failures.advice()}")
 
 
 async def _cluster_id(net: Net, address: Address, security: ClientSecurity, required: str | None) -> str:
-    """Return the cluster id that one controller has. Raise StartError if its answer is an error."""
+    """Return the cluster id that one controller has. Raise StartError or LacksRightError if its answer is an error."""
     async with connected(net, *address, "pykbroker-start", security) as connection:
         response = await connection.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
     if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
@@ -96,7 +125,7 @@ async def _cluster_id(net: Net, address: Address, security: ClientSecurity, requ
     if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         if required is not None:
             return required
-        raise StartError(
+        raise LacksRightError(
             f"{address} does not tell the id of its cluster to the user of this node: allow it ALTER on the cluster,"
             " or name the id by --cluster-id"
         )

@@ -242,6 +242,36 @@ async def test_new_connections_to_other_nodes_use_changed_stores(
         await broker.secured.check({**broker.config.texts, **wrong, **mended})
 
 
+def test_a_node_with_the_certificate_of_another_host_is_named_with_the_config_that_has_its_address(
+    house: House,
+) -> None:
+    house.set(truststore_type="PEM", truststore_location=house.write("ca.pem", ca_pem()))
+    house.texts["listener.security.protocol.map"] = "CONTROLLER:SSL"
+    secured = Broker(house, quorum=OTHERS).secured
+    other = ssl.SSLCertVerificationError(1, "refused")
+    other.verify_code = 62
+    for security, advice in (
+        (secured.to_brokers, "set advertised.listeners of the other node to a host that its certificate has"),
+        (
+            secured.to_controllers,
+            "name a host that the certificate has in controller.quorum.bootstrap.servers, and in advertised.listeners"
+            " of the controller",
+        ),
+    ):
+        tls = security.tls_of("node2", 9092)
+        assert tls is not None
+        assert str(tls.refusal(other)) == f"node2:9092: the broker's certificate is not for node2: {advice}"
+
+
+def test_a_listener_without_tls_is_named_with_the_config_of_its_protocol(house: House) -> None:
+    tls = Broker(house, controller_listeners=(ListenerSettings("CONTROLLER"),)).secured.to_brokers.tls_of("node2", 9092)
+    assert tls is not None
+    assert str(tls.ended()).endswith(
+        "the broker does not answer by TLS: correct the protocol of SECURE in listener.security.protocol.map, here or"
+        " there"
+    )
+
+
 def test_a_refusal_between_nodes_is_one_log_line_that_says_what_to_do(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -162,13 +162,14 @@ async def test_a_node_with_a_wrong_password_says_what_to_do(tmp_path: Path, capl
     async with cluster(tmp_path, 1, **configs()) as running:
         stranger = Node(2, tmp_path / "stranger", running.nodes[1].controller_address, **configs(NODE, "wrong"))
         stranger.directory.mkdir()
-        assert "Invalid username or password" in str(await failure_of(stranger))
-    config = "listener.name.controller.plain.sasl.jaas.config"
+        error = str(await failure_of(stranger))
+    assert error.startswith("no controller at 127.0.0.1:")
     (line,) = (each for each in caplog.messages if each.startswith("CONTROLLER: this node cannot connect"))
-    assert line.endswith(
-        "Authentication failed: Invalid username or password: correct username and password in"
-        f" {config}, or add the user {NODE} to the users of the other node"
-    )
+    for each in (line, error):
+        assert each.endswith(
+            "Authentication failed: Invalid username or password: correct username and password in"
+            f" listener.name.controller.plain.sasl.jaas.config, or add the user {NODE} to the users of the other node"
+        )
     assert "canary" not in caplog.text
 
 
@@ -182,10 +183,11 @@ async def test_a_node_with_the_certificate_of_a_stranger_says_what_to_do(
     async with cluster(tmp_path, 1, **mutual) as running:
         stranger = Node(2, tmp_path / "stranger", running.nodes[1].controller_address, **(mutual | store))
         stranger.directory.mkdir()
-        await failure_of(stranger)
+        error = str(await failure_of(stranger))
     (line,) = (each for each in caplog.messages if each.startswith("CONTROLLER: this node cannot connect"))
-    assert "the broker refuses the certificate of this client" in line
-    assert line.endswith("set listener.name.controller.ssl.keystore.location to one that the broker trusts")
+    for each in (line, error):
+        assert "the broker refuses the certificate of this client" in each
+        assert each.endswith("set listener.name.controller.ssl.keystore.location to one that the broker trusts")
 
 
 async def test_a_node_whose_user_is_no_broker_says_which_right_it_lacks(
@@ -194,7 +196,8 @@ async def test_a_node_whose_user_is_no_broker_says_which_right_it_lacks(
     async with cluster(tmp_path, 1, **configs()) as running:
         stranger = Node(2, tmp_path / "stranger", running.nodes[1].controller_address, **configs(ALICE))
         stranger.directory.mkdir()
-        assert "allow it ALTER on the cluster, or name the id by --cluster-id" in str(await failure_of(stranger))
+        error = str(await failure_of(stranger))
+        assert error.endswith("allow it ALTER on the cluster, or name the id by --cluster-id")
         assert running.nodes[1].serving is not None
         named = RequiredClusterId(running.nodes[1].serving.cluster_id, "--cluster-id")
         error = str(await failure_of(stranger, cluster_id=named))
