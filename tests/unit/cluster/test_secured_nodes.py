@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import ssl
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 import trio
 
+from pykbroker.broker.metadata import MetadataPublisher
 from pykbroker.client.connection import connected
+from pykbroker.client.errors import AuthenticationError
 from pykbroker.client.security import ClientSecurity
 from pykbroker.core.address import Address
 from pykbroker.core.cluster_id import RequiredClusterId
@@ -18,8 +21,9 @@ from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.security.authorizer import CLUSTER_NAME, LACKS_CLUSTER_ACTION
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.sasl.client import client_mechanism
-from pykbroker.core.security.sasl.settings import PLAIN_MODULE
+from pykbroker.core.security.sasl.client import PLAIN, client_mechanism
+from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, SHA_256
+from pykbroker.core.security.sasl.settings import PLAIN_MODULE, SCRAM_MODULE
 from pykbroker.core.security.secret import Secret
 from pykbroker.world.system import random_bits
 from pykbroker.world.system_net import SystemNet
@@ -34,6 +38,7 @@ from wire.error_codes import ErrorCode
 from wire.frame import LENGTH_BYTES, decode_response, encode_request
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_partition import AlterPartitionRequest
+from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest
@@ -55,15 +60,16 @@ def password_of(user: str) -> str:
     return f"{user}-canary"
 
 
-def login(user: str, password: str) -> str:
-    """Return the line of a node, with all users of its own listener."""
+def login(user: str, password: str, mechanism: str) -> str:
+    """Return the line of a node, for PLAIN with all users of its own listener."""
     users = " ".join(f'user_{each}="{password_of(each)}"' for each in (NODE, ALICE))
-    return f'{PLAIN_MODULE} required username="{user}" password="{password}" {users};'
+    module, options = (PLAIN_MODULE, users) if mechanism == PLAIN else (SCRAM_MODULE, "")
+    return f'{module} required username="{user}" password="{password}" {options};'
 
 
-def configs(user: str = NODE, password: str = "") -> dict[str, str]:
+def configs(user: str = NODE, password: str = "", mechanism: str = PLAIN) -> dict[str, str]:
     """Return the configs of a node that logs in as this user."""
-    line = login(user, password or password_of(user))
+    line = login(user, password or password_of(user), mechanism)
     return {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SASL_SSL,CONTROLLER:SASL_SSL",
         "inter.broker.listener.name": "INTERNAL",
@@ -72,11 +78,11 @@ def configs(user: str = NODE, password: str = "") -> dict[str, str]:
         "ssl.keystore.certificate.chain": chain_of(issued(host=HOST)),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": ca_pem(),
-        "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "sasl.mechanism.controller.protocol": "PLAIN",
-        "listener.name.internal.plain.sasl.jaas.config": line,
-        "listener.name.controller.plain.sasl.jaas.config": line,
+        "sasl.enabled.mechanisms": mechanism,
+        "sasl.mechanism.inter.broker.protocol": mechanism,
+        "sasl.mechanism.controller.protocol": mechanism,
+        f"listener.name.internal.{mechanism.lower()}.sasl.jaas.config": line,
+        f"listener.name.controller.{mechanism.lower()}.sasl.jaas.config": line,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{NODE};User:ANONYMOUS",
         "default.replication.factor": "2",
@@ -85,10 +91,10 @@ def configs(user: str = NODE, password: str = "") -> dict[str, str]:
     }
 
 
-async def ask(address: Address, user: str, *requests: Request[Any]) -> list[Any]:
-    """Return the responses of a controller to requests of a user."""
+async def ask(address: Address, user: str, *requests: Request[Any], by: str = PLAIN) -> list[Any]:
+    """Return the responses of a controller to requests of a user that logs in by this mechanism."""
     context = ssl.create_default_context(cadata=ca_pem())
-    mechanism = client_mechanism("PLAIN", user, Secret(password_of(user)))
+    mechanism = client_mechanism(by, user, Secret(password_of(user)))
     net, found = SystemNet(), []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(net.run)
@@ -138,6 +144,41 @@ async def test_nodes_know_each_other_and_a_user_at_the_controller_is_no_broker(t
         codes = [response.error_code for response in await ask(controller, ALICE, *OF_BROKERS)]
         assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(OF_BROKERS)
         await check_rights_of_forwarded_requests(controller)
+
+
+async def test_nodes_log_in_by_scram_with_the_credentials_that_are_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check that nodes log in at each other by SCRAM, and at a controller that has not applied its metadata yet."""
+    of = SHA_256
+    salted = hashlib.pbkdf2_hmac(of.hash, password_of(NODE).encode(), b"salt", ITERATIONS_MIN)
+    early: list[str] = []
+
+    async def run_later(publisher: MetadataPublisher) -> None:
+        """Apply no metadata before a node has logged in at the controller."""
+        bound = publisher._parts.controller_bound["CONTROLLER"]
+        assert not publisher._parts.image().records.by_key
+        await ask(Address(bound.host, bound.port), NODE, by=of.mechanism)
+        early.append(NODE)
+        await run(publisher)
+
+    async with cluster(tmp_path, 1, **configs(mechanism=of.mechanism)) as running:
+        credential = ScramCredentialUpsertion(NODE, of.number, ITERATIONS_MIN, b"salt", salted)
+        (added,) = (await running.clients[1].call(AlterUserScramCredentialsRequest([], [credential]), 0)).results
+        assert added.error_code == ErrorCode.NONE
+        await running.start(2)
+        await running.clients[1].create("t", 2)
+        for partition, placed in (await partitions(running.clients[2])).items():
+            answer = await running.clients[placed.leader_id].produce("t", batch(b"both have it"), partition=partition)
+            assert answer.error_code == ErrorCode.NONE
+        refusal = pytest.RaisesExc(AuthenticationError, match="due to invalid credentials with SASL mechanism SCRAM")
+        with pytest.RaisesGroup(refusal, flatten_subgroups=True):
+            await ask(running.nodes[1].controller_address, ALICE, by=of.mechanism)
+        await running.stop_all()
+        run = MetadataPublisher.run
+        monkeypatch.setattr(MetadataPublisher, "run", run_later)
+        await running.start(1)
+    assert early == [NODE]
 
 
 async def test_a_topic_is_created_by_the_rights_of_the_client_that_asks_for_it(
