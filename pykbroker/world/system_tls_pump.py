@@ -33,6 +33,11 @@ SEALED_BYTES = 262_144
 """The number of bytes that are sealed before the socket is offered them."""
 RECEIVED_BYTES = 262_144
 """The number of bytes that are received at once for a connection with room for as many."""
+NEWCOMER_BYTES = 4096
+"""The number of bytes that are received at once in a handshake, and for a client that has not logged in.
+
+Those that the connection does not take wait in memory that no budget counts, for as long as strangers like.
+"""
 NO_BYTES = memoryview(b"")
 
 
@@ -185,7 +190,7 @@ class TlsPump(SocketPump):
         try:
             with suppress(BlockingIOError):  # nothing is there before the first message of a client
                 received = self._buffers.received
-                size = self.socket.recv_into(received[:PIECE_BYTES])
+                size = self.socket.recv_into(received[:NEWCOMER_BYTES])
                 if not size:
                     self.lose(ConnectionResetError(errno.ECONNRESET, "the peer ended the connection in the handshake"))
                     return
@@ -220,7 +225,10 @@ class TlsPump(SocketPump):
     def _read(self, connection: ConnectionMachine) -> None:
         # What the connection has no room for may have to wait in memory that no budget counts.
         buffers, room = self._buffers, 0 if connection.room is None else len(connection.room)
-        received = buffers.received[: room + RECV_BYTES] if room else buffers.received_small
+        if self._pumps is self._homes.last:
+            received = buffers.received[:NEWCOMER_BYTES]
+        else:
+            received = buffers.received[: room + RECV_BYTES] if room else buffers.received_small
         size = self.socket.recv_into(received)
         if size > PIECE_BYTES:
             self._unopened = received[:size]

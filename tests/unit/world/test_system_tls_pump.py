@@ -18,9 +18,9 @@ from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_net import SystemNet
 from pykbroker.world.system_off_loop import SystemOffLoop
 from pykbroker.world.system_pump import RECV_BYTES
-from pykbroker.world.system_tls_pump import PIECE_BYTES, SEALED_BYTES
+from pykbroker.world.system_tls_pump import NEWCOMER_BYTES, PIECE_BYTES, SEALED_BYTES
 from tests.unit.world.local_network import Line, LocalNetwork, echo, served
-from tests.unit.world.tls_ends import Ends, TestTls, client_context, ends, server_context
+from tests.unit.world.tls_ends import Ends, Taker, TestTls, client_context, ends, server_context
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
@@ -208,6 +208,33 @@ def test_what_was_received_waits_while_the_connection_wants_no_input() -> None:
         assert both.poll.writes, "bytes in memory make no socket readable"
         both.serve()
         assert both.taker.got == b"one" + b"".join(bytes([number]) * 1000 for number in range(200))
+
+
+@pytest.mark.parametrize("room", [None, 1 << 20])
+def test_no_more_is_received_of_a_client_that_has_not_logged_in_than_a_log_in_has(room: int | None) -> None:
+    class Held(Taker):
+        """A connection that waits for the check of a password."""
+
+        def received(self, data: bytes) -> None:
+            super().received(data)
+            self.wants_input = False
+
+        def filled(self, size: int) -> None:
+            super().filled(size)
+            self.wants_input = False
+
+    taker = Held()
+    with ends(connection=taker) as both:
+        both.pump.serve_last(last=True)
+        taker.room = None if room is None else memoryview(bytearray(room))
+        sealed = both.sealed(*[b"x" * 1000] * 60)
+        both.send(sealed)
+        assert len(both.near.recv(1 << 20, socket.MSG_PEEK)) == len(sealed) - NEWCOMER_BYTES
+        both.pump.serve_last(last=False)
+        while len(taker.got) < 60_000:
+            taker.wants_input = True
+            both.pump.flush()
+            both.serve()
 
 
 def test_a_connection_that_wants_a_turn_is_resumed_before_it_gets_more() -> None:
