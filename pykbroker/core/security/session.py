@@ -76,7 +76,7 @@ class Session(msgspec.Struct, frozen=True, gc=False):
     """The facts about one connection that all of its requests share.
 
     `local_host` and `local_port` are the broker's address that the client connected to. `opened_at` is the time of the
-    connection, in ns of a monotonic clock.
+    connection, in ns of a monotonic clock. `client_port` is 0 for a request that another broker forwards (KIP-590).
     """
 
     client_host: str
@@ -108,4 +108,4 @@ class Session(msgspec.Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         host = f"[{self.client_host}]" if ":" in self.client_host else self.client_host
-        return f"{host}:{self.client_port}"
+        return f"{host}:{self.client_port}" if self.client_port else f"{host} (by another broker)"

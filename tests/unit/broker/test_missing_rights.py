@@ -93,6 +93,11 @@ def test_the_command_of_a_line_gives_the_right_that_is_missing(caplog, principal
     assert (kind, named) == (resource, name)
 
 
+def test_a_line_about_a_forwarded_request_has_no_port(caplog):
+    assert not authorizer().allows(session(port=0), Operation.READ, ResourceType.TOPIC, "t", FETCH)
+    assert lines(caplog)[0].startswith("User:alice at 10.0.0.1 (by another broker) may not READ topic t")
+
+
 def test_no_line_has_a_command_that_would_allow_all_resources(caplog):
     assert not authorizer().allows(session(), Operation.READ, ResourceType.GROUP, "*", FETCH)
     (line,) = lines(caplog)
