@@ -54,12 +54,15 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def check_effect(item: pytest.Item) -> None:
-    """Fail a marked test that pytest does not parametrize, as those of unittest."""
+    """Fail a marked test whose broker would be that of unmarked tests: one of unittest, or one without the fixture."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     for mark, fixture in FIXTURES.items():
         uses = fixture in getattr(item, "fixturenames", ())
         if uses and item.get_closest_marker(mark) and fixture not in parameters:
             pytest.fail(f"the mark {mark} has no effect on a unittest.TestCase: write a function", pytrace=False)
+        # getfixturevalue would provide it; tests of a marked class or module need no broker
+        if not uses and any(each.name == mark for each in item.own_markers):
+            pytest.fail(f"the mark {mark} has no effect on a test without the argument {mark}: add it", pytrace=False)
 
 
 def options_of_test(

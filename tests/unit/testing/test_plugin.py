@@ -146,6 +146,11 @@ def test_unnamed(kafka_broker):
 
 
 @secured
+def test_late(request):
+    request.getfixturevalue("kafka_broker")
+
+
+@secured
 class TestCase(unittest.TestCase):
     @pytest.mark.usefixtures("kafka_broker")
     def test_method(self):
@@ -176,10 +181,11 @@ def test_options_of_both_places_apply_and_a_mark_gives_tests_a_broker_of_their_o
     files = {"conftest.py": CONFTEST, "test_it.py": PARTITIONS + MARKED}
     files["pytest.ini"] = "[pytest]\nkafka_broker_topics = orders:3\n"
     code, printed = run(tmp_path, files, "--strict-markers")
-    assert (code, "9 passed, 3 errors" in printed) == (1, True), printed
+    assert (code, "9 passed, 4 errors" in printed) == (1, True), printed
     assert "'port' in the mark kafka_broker is no option of a marked kafka_broker: write one of configs" in printed
     assert "the mark kafka_broker takes options by name: write kafka_broker(tls=True, users={'alice'" in printed
     assert "the mark kafka_broker has no effect on a unittest.TestCase: write a function" in printed
+    assert "the mark kafka_broker has no effect on a test without the argument kafka_broker: add it" in printed
     assert "test_it.py::test_port[port]" in printed
 
 
