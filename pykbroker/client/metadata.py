@@ -67,6 +67,8 @@ class ClusterMetadata:
         """The reason why the last connection attempt was refused, or None after a response."""
         self._attempts_began_at: float | None = None
         """The time of the first attempt since the last success, or None without one."""
+        self.last_failure = ""
+        """Why the bootstrap broker that was asked last has sent no metadata."""
         self._reported_errors: dict[str, str] = {}
         """The errors of topics that were logged last."""
         self._on_update: list[Callable[[Cluster, Cluster], None]] = []
@@ -181,7 +183,9 @@ class ClusterMetadata:
         except (OSError, Disconnected, UnsupportedVersion) as error:
             if self.cluster.is_bootstrap:
                 host, port = self.cluster.brokers[node_id].host, self.cluster.brokers[node_id].port
-                logger.warning("bootstrap broker %s:%s sent no metadata: %s", host, port, error)
+                text = str(error) if self.version else self._nodes.settings.security.failure_text(error)
+                self.last_failure = text
+                logger.warning("bootstrap broker %s:%s sent no metadata: %s", host, port, text)
             self._schedule.failed(trio.current_time())
 
     def _choose_node(self) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pykbroker.client.errors import AuthenticationError
+from pykbroker.client.errors import AuthenticationError, Disconnected
 from pykbroker.client.tls_hints import TlsHints
 
 if TYPE_CHECKING:
@@ -50,6 +50,16 @@ class ClientSecurity(msgspec.Struct, frozen=True):
         from pykbroker.client.client_tls import ClientTls  # a broker whose connections have no TLS starts without it
 
         return ClientTls(self.tls(), host, port, self.hints)
+
+    def failure_text(self, error: Exception) -> str:
+        """Return the failure of a first connection in words, and what else the end of a connection may mean.
+
+        A listener with TLS or SASL names no cause to a client without: it closes the connection, as one of Kafka does.
+        """
+        missing = [name for name, own in (("TLS", self.tls), ("SASL", self.sasl)) if own is None]
+        if type(error) is not Disconnected or not missing:
+            return str(error)
+        return f"{error}: a listener with {' or '.join(missing)} does so, and needs another security_protocol"
 
 
 PLAINTEXT = ClientSecurity()

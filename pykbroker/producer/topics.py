@@ -84,7 +84,7 @@ class ProducerTopics:
                 self.use(name)
                 found = self.find(name, partition)
             return found
-        raise MetadataTimeout(missing(self._metadata.cluster, name, partition, self._settings))
+        raise MetadataTimeout(missing(self._metadata, name, partition, self._settings))
 
     def _update(self, _old: Cluster, cluster: Cluster) -> None:
         with self._lock:
@@ -116,13 +116,14 @@ def check_topic(cluster: Cluster, name: str) -> None:
         raise ApiError(code, f"topic '{name}': {code.name}")
 
 
-def missing(cluster: Cluster, name: str, partition: int | None, settings: ProducerSettings) -> str:
+def missing(metadata: ClusterMetadata, name: str, partition: int | None, settings: ProducerSettings) -> str:
     """Return why a topic or partition is unknown after `max_block_ms`."""
-    waited = f"after max_block_ms={settings.max_block_ms}"
+    cluster, waited = metadata.cluster, f"after max_block_ms={settings.max_block_ms}"
     topic = cluster.topics.get(name)
     if partition is not None and topic is not None and topic.partitions:
         return f"topic '{name}' has {len(topic.partitions)} partitions and no partition {partition} {waited}"
     if cluster.is_bootstrap:
         servers = ", ".join(map(str, settings.addresses()))
-        return f"no broker of bootstrap_servers={servers} has answered {waited}"
+        cause = f": {metadata.last_failure}" if metadata.last_failure else ""
+        return f"no broker of bootstrap_servers={servers} has answered {waited}{cause}"
     return f"topic '{name}' is unknown to the cluster {waited}"

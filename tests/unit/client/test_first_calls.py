@@ -14,7 +14,7 @@ import trio
 from pykbroker import kafka
 from pykbroker.client.errors import AuthenticationError
 from pykbroker.consumer import AsyncConsumer, Consumer
-from pykbroker.core.producer.errors import TransactionError
+from pykbroker.core.producer.errors import MetadataTimeout, TransactionError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.errors import SaslAuthenticationFailedError
 from pykbroker.producer import AsyncProducer, Producer
@@ -189,3 +189,20 @@ def test_the_drop_in_names_the_cause(refused: tuple[Settings, str], name: str) -
     error = raised(run)
     assert isinstance(error, SaslAuthenticationFailedError)
     assert re.search(cause, str(error))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "missing"), [("PLAINTEXT", "TLS or SASL"), ("SASL_PLAINTEXT", "TLS"), ("SSL", "SASL")]
+)
+def test_a_client_with_too_little_security_says_so_when_it_gives_up(
+    secured: RunningBroker, protocol: str, missing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {**secured.kafka_python("alice"), "security_protocol": protocol}
+    unused = ("sasl", "ssl") if protocol == "PLAINTEXT" else ("ssl",) if protocol == "SASL_PLAINTEXT" else ("sasl",)
+    given = {name: value for name, value in given.items() if not name.startswith(unused)}
+    call = OF_PRODUCER["partitions_for"][1]
+    error = raised(lambda: run(Producer(**given, max_block_ms=300), call))
+    cause = f"closed the connection: a listener with {missing} does so, and needs another security_protocol"
+    assert isinstance(error, MetadataTimeout)
+    assert str(error).endswith(cause)
+    assert cause in caplog.text
