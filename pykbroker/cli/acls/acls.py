@@ -90,19 +90,29 @@ async def list_acls(admin: Admin, named: str | None, as_json: bool, **options: A
     "operations", type=operations, metavar="[OPERATION,...]", required=False, shell_complete=operation_names
 )
 @resource_options
+@click.option("--host", metavar="ADDRESS", type=java_text, help="Only the ACLs of this IP address; '*' stands for all.")
+@click.option("--denials", is_flag=True, help="Only the ACLs that deny.")
 @asking
-async def remove(admin: Admin, principal: str, operations: tuple[Operation, ...] | None, **options: Any) -> None:
+async def remove(
+    admin: Admin,
+    principal: str,
+    operations: tuple[Operation, ...] | None,
+    host: str | None,
+    denials: bool,
+    **options: Any,
+) -> None:
     """Remove the ACLs of a user about a resource, or some operations of them."""
     from pykbroker.cli.acls.sentences import sentence
     from pykbroker.client.admin.acls import delete_acls
-    from pykbroker.core.security.acl.acl import ANY, PatternType, order
+    from pykbroker.core.security.acl.acl import ANY, PatternType, PermissionType, order
     from pykbroker.core.security.acl.filter import AclFilter
     from pykbroker.core.security.acl.words import resource_text
 
     of = one_resource(**options)
     pattern = PatternType.PREFIXED if of.is_prefix else PatternType.LITERAL
     chosen: tuple[int, ...] = operations or (ANY,)
-    filters = [AclFilter(of.kind, of.name, pattern, principal, None, each, ANY) for each in chosen]
+    permission = PermissionType.DENY if denials else ANY
+    filters = [AclFilter(of.kind, of.name, pattern, principal, host, each, permission) for each in chosen]
     removed = await delete_acls(admin, filters)
     for acl in sorted(removed, key=order):
         click.echo(f"removed: {sentence(acl)}")

@@ -104,9 +104,10 @@ def test_no_line_has_a_command_that_would_allow_all_resources(caplog):
     assert line.endswith("may not READ group '*', as Fetch needs")
 
 
+@pytest.mark.parametrize("host", ["*", "10.0.0.1"])
 @pytest.mark.parametrize("pattern", [PatternType.LITERAL, PatternType.PREFIXED])
-def test_a_line_about_an_acl_that_denies_has_the_command_that_removes_it(caplog, pattern):
-    denying = Acl(ResourceType.TOPIC, "order", pattern, "User:*", "*", Operation.ALL, PermissionType.DENY)
+def test_a_line_about_an_acl_that_denies_has_the_command_that_removes_it_alone(caplog, pattern, host):
+    denying = Acl(ResourceType.TOPIC, "order", pattern, "User:*", host, Operation.ALL, PermissionType.DENY)
     name = "order" if pattern == PatternType.LITERAL else "orders"
     assert not authorizer(denying).allows(session(), Operation.READ, ResourceType.TOPIC, name, FETCH)
     (line,) = lines(caplog)
@@ -114,6 +115,7 @@ def test_a_line_about_an_acl_that_denies_has_the_command_that_removes_it(caplog,
     found = parsed(line, "remove")
     assert (found["principal"], found["operations"]) == ("User:*", (Operation.ALL,))
     assert found["resource"] == (ResourceType.TOPIC, "order", pattern == PatternType.PREFIXED)
+    assert (found["host"], found["denials"]) == (host, True)
 
 
 def test_a_client_has_one_line_a_minute_for_each_right(caplog):

@@ -34,10 +34,10 @@ def allow_command(principal: str, operation: int, kind: int, name: str) -> str:
 
 
 def remove_command(acl: Acl) -> str:
-    """Return the command that removes an ACL."""
+    """Return the command that removes an ACL that denies. It leaves the ACLs that allow, and those of other hosts."""
     is_prefix = acl.pattern_type == PatternType.PREFIXED
     of = options(acl.resource_type, acl.resource_name, is_prefix=is_prefix)
-    return f"{COMMAND} remove {_what(acl.principal, acl.operation)} {of}"
+    return f"{COMMAND} remove {_what(acl.principal, acl.operation)} {of} --host {quoted(acl.host)} --denials"
 
 
 def options(kind: int, name: str, *, is_prefix: bool) -> str:

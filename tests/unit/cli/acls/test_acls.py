@@ -67,6 +67,20 @@ def test_acls_are_created_listed_and_removed(broker: str) -> None:
     assert len(listed(broker)) == 3
 
 
+def test_an_acl_that_denies_is_removed_without_those_that_allow_or_are_of_other_hosts(broker: str) -> None:
+    of = ("bob", "READ", "--topic", "orders")
+    run(broker, "allow", *of)
+    for host in ("*", "10.0.0.1", "::1"):
+        run(broker, "deny", *of, "--host", host)
+    removed = run(broker, "remove", *of, "--host", "::1", "--denials")
+    assert removed.stdout == "removed: User:bob must not READ topic orders from 0:0:0:0:0:0:0:1\n"
+    removed = run(broker, "remove", *of, "--host", "*", "--denials")
+    assert removed.stdout == "removed: User:bob must not READ topic orders\n"
+    assert [(acl["permission"], acl["host"]) for acl in listed(broker)] == [("ALLOW", "*"), ("DENY", "10.0.0.1")]
+    assert len(run(broker, "remove", "bob", "--topic", "orders", "--denials").stdout.splitlines()) == 1
+    assert [acl["permission"] for acl in listed(broker)] == ["ALLOW"]
+
+
 def test_a_check_names_the_acl_that_decides_or_the_one_that_is_missing(broker: str) -> None:
     missing = run(broker, "check", "alice", "READ", "--topic", "orders")
     assert missing.exit_code == 1
