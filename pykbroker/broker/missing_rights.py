@@ -1,7 +1,8 @@
 """The warnings about clients that lack a right, with the command that gives it to them.
 
 The audit log of the authorizer has a line for each decision, as Kafka's. These lines are for operators who look for the
-reason of an error: one a minute for each client's address, principal, resource and operation.
+reason of an error: one a minute for each client's address, principal, resource and operation. An operator who removes
+the ACL that denies a right gets the line with the ACL that is missing at once.
 """
 
 from __future__ import annotations
@@ -69,6 +70,6 @@ class MissingRights:
 
     def report(self, missing: MissingRight) -> None:
         """Log a right that the client of a session lacks."""
-        session = missing.session
-        kind = session.client_host, session.principal, missing.resource.name, missing.shown_name, missing.operation.name
-        self._warnings.warn(kind, "%s", missing)
+        session, cause = missing.session, "denied" if isinstance(missing.rule.reason, Acl) else "not allowed"
+        what = missing.resource.name, missing.shown_name, missing.operation.name
+        self._warnings.warn((session.client_host, session.principal, cause, *what), "%s", missing)

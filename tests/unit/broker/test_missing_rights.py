@@ -141,6 +141,19 @@ def test_a_client_has_one_line_a_minute_for_each_right(caplog):
     assert lines(caplog)[-1].endswith("--topic orders (5 more like this since the last such line)")
 
 
+def test_the_removal_of_an_acl_that_denies_is_followed_by_the_line_about_the_one_that_is_missing(caplog):
+    denying = Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, ALICE, "*", Operation.READ, PermissionType.DENY)
+    asked = authorizer(denying)
+    for _ in range(2):
+        assert not asked.allows(session(), Operation.READ, ResourceType.TOPIC, "orders", FETCH)
+    asked.update({})
+    for _ in range(2):
+        assert not asked.allows(session(), Operation.READ, ResourceType.TOPIC, "orders", FETCH)
+    first, second = lines(caplog)
+    assert "; this removes the ACL that denies it: " in first
+    assert "; to allow it: " in second
+
+
 def test_what_a_client_did_not_ask_for_has_no_line(caplog):
     asked = authorizer()
     for purpose in (Purpose(ApiKey.METADATA, refuses=False), Purpose(ApiKey.METADATA, grants=False, refuses=False)):
