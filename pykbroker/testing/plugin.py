@@ -129,7 +129,8 @@ def started(
     try:
         return brokers.started(for_worker(options_of_test(request, unmarked(), mark, names), worker))
     except StartError as error:
-        pytest.fail(str(error), pytrace=False)
+        reason = str(error)
+    pytest.fail(reason, pytrace=False)  # outside of the block, as pytest would print the reason twice
 
 
 def for_worker(options: dict[str, Any], worker: Mapping[str, Any] | None) -> dict[str, Any]:
