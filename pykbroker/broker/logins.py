@@ -103,7 +103,7 @@ class ListenerLogins:
             known = [each for each in image.records.of(UserScramCredentialRecord) if each.mechanism == of.number]
             counts = Counter(each.iterations for each in known)
             iterations = max(counts, key=lambda each: (counts[each], -each), default=ITERATIONS_MIN)
-            self._unknown[of] = UnknownUsers(self._secret(image.cluster), iterations)
+            self._unknown[of] = UnknownUsers(self._secret(image.cluster), iterations, len(known))
         return self._unknown[of]
 
     def _secret(self, cluster: ClusterImage) -> bytes:

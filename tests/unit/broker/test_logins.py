@@ -21,6 +21,7 @@ from pykbroker.core.metadata.image import BrokerImage, ClusterImage, MetadataIma
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge, Computation
 from pykbroker.core.security.sasl.scram import SHA_256, SHA_512, ScramHash, scram_credential
+from pykbroker.core.security.sasl.settings import PLAIN_MODULE, SCRAM_USERS
 from tests.unit.core.security.sasl.scram_client import final
 from wire.stored.metadata_security import UserScramCredentialRecord
 
@@ -211,3 +212,16 @@ async def test_plain_takes_the_users_of_scram_and_computes_one_password_at_a_tim
             nursery.start_soon(log_in, password)
     assert gone == ["of a client that has gone"]
     assert (found, running) == ({"one": "bob"}, [1, 0] * 3)
+
+
+@pytest.mark.parametrize("of", [SHA_256, SHA_512])
+def test_the_password_of_an_unknown_user_is_checked_as_those_of_the_others(of: ScramHash) -> None:
+    texts = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.c.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {SCRAM_USERS}=true;",
+    }
+    metadata = image(("bob", of, "one"))
+    found = ListenerLogins(lambda: metadata, "c", lambda bits: 2**bits - 1, here).of(listener(), texts)
+    assert found is not None
+    answers = [found.mechanisms["PLAIN"].begin("").answer(f"\0{user}\0p".encode()) for user in ("bob", "nobody")]
+    assert [len(answer.compute()) for answer in answers if isinstance(answer, Computation)] == [of.bytes] * 2

@@ -72,13 +72,14 @@ class ScramCredential:
 class UnknownUsers:
     """The facts from which the credentials of users without one are made up. The repr has no secret.
 
-    `secret` is the key of their salts: whoever knows it can distinguish them from others.
+    `secret` is the key of their salts: whoever knows it can distinguish them from others. `known` is the number of
+    users that have a credential.
     """
 
-    __slots__ = ("iterations", "secret")
+    __slots__ = ("iterations", "known", "secret")
 
-    def __init__(self, secret: bytes, iterations: int = ITERATIONS_MIN) -> None:
-        self.secret, self.iterations = secret, iterations
+    def __init__(self, secret: bytes, iterations: int = ITERATIONS_MIN, known: int = 0) -> None:
+        self.secret, self.iterations, self.known = secret, iterations, known
 
 
 class Scram:

@@ -112,6 +112,19 @@ def test_neither_few_iterations_nor_the_keys_of_an_unknown_user_let_anyone_in(us
         answer.answer(unknown_credential(SHA_256, "nobody", UnknownUsers(b"secret")).stored_key)
 
 
+@pytest.mark.parametrize(
+    ("by_256", "by_512", "key_bytes"), [(0, 0, 32), (1, 1, 32), (1, 2, 32), (1, 3, 64), (0, 1, 64)]
+)
+def test_the_password_of_an_unknown_user_takes_as_long_as_those_of_most_users(
+    by_256: int, by_512: int, key_bytes: int
+) -> None:
+    known = {SHA_256: by_256, SHA_512: by_512}
+    plain = PlainByScram(lambda of, user: None, lambda of: UnknownUsers(b"", 4096, known[of]), b"key")
+    answer = plain.answer(b"\0nobody\0p")
+    assert isinstance(answer, Computation)
+    assert len(answer.compute()) == key_bytes
+
+
 def test_nothing_that_is_kept_has_a_password(users: Users) -> None:
     assert isinstance(users.plain.answer(b"\0alice\0alice-secret"), Computation)
     assert users.log_in(b"\0alice\0alice-secret") == "alice"
