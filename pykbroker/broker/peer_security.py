@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pykbroker.broker.watched_stores import WatchedStores
 from pykbroker.client.errors import AuthenticationError
@@ -19,6 +20,9 @@ from pykbroker.tls.context import TlsContext, client_context
 from pykbroker.tls.handshake import check_accepted
 from pykbroker.world.rate_limited_warning import RateLimitedWarnings
 from pykbroker.world.world import World
+
+if TYPE_CHECKING:
+    from pykbroker.core.security.sasl.client import ClientExchange, ClientMechanism
 
 HOSTS = {
     MECHANISM_AT_BROKERS: "set advertised.listeners of the other node to a host that its certificate has",
@@ -60,6 +64,17 @@ class PeerTls(WatchedStores[ClientTlsSettings, ssl.SSLContext]):
         return "new ones use the stores as they are now"
 
 
+class NoCredentials:
+    """The mechanism of a node without a username: each log-in fails."""
+
+    def __init__(self, name: str, lacks: str) -> None:
+        self.name, self._lacks = name, lacks
+
+    def begin(self, nonce: str) -> ClientExchange:
+        """Raise AuthenticationError."""
+        raise AuthenticationError(self._lacks)
+
+
 class PeerSecurity:
     """The security of connections to one listener. Raise StartError if its configs or stores are wrong."""
 
@@ -67,8 +82,10 @@ class PeerSecurity:
         self._name, self._warnings = listener.name, RateLimitedWarnings(logger, world.ticks_ns)
         self._login = peer_login(texts, listener, mechanism_config)
         self.tls = PeerTls(listener, texts, lambda: world.wall_ms() / 1000) if listener.protocol.has_tls else None
-        mechanism = None
-        if self._login is not None:
+        mechanism: ClientMechanism | None = None
+        if self._login is not None and self._login.lacks:
+            mechanism = NoCredentials(self._login.mechanism, self._login.lacks)
+        elif self._login is not None:
             from pykbroker.core.security.sasl.client import client_mechanism
 
             mechanism = client_mechanism(self._login.mechanism, self._login.user, self._login.password)

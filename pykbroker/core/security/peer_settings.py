@@ -3,7 +3,8 @@
 1. Brokers connect to each other at the inter-broker listener, and to controllers at the first of
    `controller.listener.names`. The configs that this node has for that listener, with its prefix first, are those of
    the connections, too.
-2. A node logs in as the `username` of the login module, whose other options are for its own listener.
+2. A node logs in as the `username` of the login module, whose other options are for its own listener. Without it, a
+   broker starts, as in Kafka, since it may be the only one; a broker of controllers that it cannot reach does not.
 
 A function raises StartError if a config is wrong. Sources: ChannelBuilders, JaasContext, KafkaConfig and
 NodeToControllerChannelManager of Apache Kafka 4.3.1.
@@ -33,6 +34,8 @@ class PeerLogin(msgspec.Struct, frozen=True):
     password: Secret
     config: str
     mechanism_config: str
+    lacks: str = ""
+    """The reason why the node cannot log in, and what to do. It is empty for a node that can."""
 
     def advice(self, code: ErrorCode | None) -> str:
         """Return what to do about a log-in that another node has answered with this error."""
@@ -70,8 +73,11 @@ def peer_login(texts: Texts, listener: ListenerSettings, mechanism_config: str) 
     config, module = listener_prefix(name, mechanism) + JAAS, login_module(configs, name, mechanism)
     options = {} if module is None else module.options
     if missing := [option for option in (USERNAME, PASSWORD) if option not in options]:
-        raise StartError(
+        lacks = (
             f"{config} has no {' and no '.join(missing)}, with which this node logs in at other nodes: add {EXAMPLE} to"
             " the login module"
         )
+        if mechanism_config != MECHANISM_AT_BROKERS:
+            raise StartError(lacks)
+        return PeerLogin(mechanism, "", Secret(""), config, mechanism_config, lacks)
     return PeerLogin(mechanism, options[USERNAME].reveal(), options[PASSWORD], config, mechanism_config)

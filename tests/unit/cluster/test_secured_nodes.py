@@ -28,7 +28,7 @@ from pykbroker.core.security.secret import Secret
 from pykbroker.world.system import random_bits
 from pykbroker.world.system_net import SystemNet
 from tests.unit.apis.conftest import batch
-from tests.unit.cluster.nodes import HOST, Node, cluster
+from tests.unit.cluster.nodes import HOST, Node, cluster, eventually
 from tests.unit.cluster.test_bad_clusters import failure_of
 from tests.unit.cluster.test_replicated_topics import partitions
 from tests.unit.tls.test_context import ca_pem, chain_of, issued, key_of
@@ -179,6 +179,28 @@ async def test_nodes_log_in_by_scram_with_the_credentials_that_are_committed(
         monkeypatch.setattr(MetadataPublisher, "run", run_later)
         await running.start(1)
     assert early == [NODE]
+
+
+async def test_a_broker_without_a_user_serves_clients_and_says_why_it_follows_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = "listener.name.internal.plain.sasl.jaas.config"
+    texts = configs() | {config: f"{PLAIN_MODULE} required;"}
+    async with cluster(tmp_path, 1, 2, **texts) as running:
+        await running.clients[1].create("t", 2)
+
+        async def logs() -> list[str]:
+            return [each for each in caplog.messages if each.startswith("INTERNAL: this node cannot connect")]
+
+        lines = await eventually(logs)
+        for partition, placed in (await partitions(running.clients[2])).items():
+            leader = running.clients[placed.leader_id]
+            answer = await leader.produce("t", batch(b"v"), partition=partition, acks=1)
+            assert answer.error_code == ErrorCode.NONE
+    assert lines[0].endswith(
+        f"{config} has no username and no password, with which this node logs in at other nodes: add"
+        ' username="…" password="…" to the login module'
+    )
 
 
 async def test_a_topic_is_created_by_the_rights_of_the_client_that_asks_for_it(

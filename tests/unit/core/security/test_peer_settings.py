@@ -59,16 +59,6 @@ def test_a_listener_without_sasl_needs_no_log_in(protocol: SecurityProtocol) -> 
             f"{MECHANISM}=SCRAM-SHA-256, and sasl.enabled.mechanisms of the listener Replication has PLAIN,"
             " SCRAM-SHA-512: write one of these, or add it",
         ),
-        (
-            {MECHANISM: "SCRAM-SHA-256", "sasl.enabled.mechanisms": "SCRAM-SHA-256"},
-            f"{PREFIX}scram-sha-256.sasl.jaas.config has no username and no password, with which this node logs in at"
-            ' other nodes: add username="…" password="…" to the login module',
-        ),
-        (
-            {**AS_PLAIN, f"{PREFIX}plain.sasl.jaas.config": f'{PLAIN_MODULE} required username="a" user_a="b";'},
-            f"{PREFIX}plain.sasl.jaas.config has no password, with which this node logs in at other nodes: add"
-            ' username="…" password="…" to the login module',
-        ),
         ({**AS_PLAIN, "sasl.jaas.config": PLAIN_LINE}, f"{PREFIX}plain.sasl.jaas.config is missing"),
         ({**AS_PLAIN, f"{PREFIX}plain.sasl.jaas.config": "a"}, f"{PREFIX}plain.sasl.jaas.config: the class of"),
     ],
@@ -78,6 +68,31 @@ def test_a_log_in_that_lacks_something_is_refused(texts: dict[str, str], sentenc
         peer_login(texts, OTHERS, MECHANISM)
     assert str(refused.value).startswith(sentence)
     assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "line", "missing"),
+    [
+        ("SCRAM-SHA-256", None, "username and no password"),
+        ("PLAIN", f'{PLAIN_MODULE} required username="a" user_a="b";', "password"),
+    ],
+)
+def test_without_a_username_a_broker_starts_as_in_kafka_unless_it_needs_it_for_a_controller(
+    mechanism: str, line: str | None, missing: str
+) -> None:
+    config, at_controllers = f"{PREFIX}{mechanism.lower()}.sasl.jaas.config", "sasl.mechanism.controller.protocol"
+    texts = {MECHANISM: mechanism, at_controllers: mechanism, "sasl.enabled.mechanisms": mechanism}
+    texts |= {} if line is None else {config: line}
+    sentence = (
+        f"{config} has no {missing}, with which this node logs in at other nodes: add"
+        ' username="…" password="…" to the login module'
+    )
+    found = peer_login(texts, OTHERS, MECHANISM)
+    assert found is not None
+    assert found.lacks == sentence
+    with pytest.raises(StartError) as refused:
+        peer_login(texts, OTHERS, at_controllers)
+    assert str(refused.value) == sentence
 
 
 @pytest.mark.parametrize(
