@@ -40,10 +40,10 @@ class PeerTls(WatchedStores[ClientTlsSettings, ssl.SSLContext]):
     """The TLS of connections to one listener. Open connections keep the context that they began with."""
 
     def __init__(self, listener: ListenerSettings, texts: Texts, now: Callable[[], float]) -> None:
-        self._listener, self._now = listener, now
+        self._now = now
         self.server: Callable[[], TlsContext] | None = None
         """The context of this broker's own listener for others. As in Kafka, new stores have to fit it."""
-        super().__init__(f"connections to {listener.name}", texts)
+        super().__init__(listener, f"connections to {listener.name}", texts)
         self._context = self.made_of(self.settings)
 
     def context(self) -> ssl.SSLContext:
@@ -51,7 +51,7 @@ class PeerTls(WatchedStores[ClientTlsSettings, ssl.SSLContext]):
         return self._context
 
     def settings_of(self, texts: Texts) -> ClientTlsSettings:
-        return client_tls_settings(f"connections to {self._listener.name}", ListenerConfigs(texts, self._listener))
+        return client_tls_settings(f"connections to {self.listener.name}", ListenerConfigs(texts, self.listener))
 
     def made_of(self, settings: ClientTlsSettings) -> ssl.SSLContext:
         made = client_context(settings, self._now())

@@ -26,10 +26,10 @@ class SecuredListener(WatchedStores[TlsSettings, TlsContext]):
     def __init__(
         self, listener: ListenerSettings, texts: Texts, now: Callable[[], float], ticks: Callable[[], int]
     ) -> None:
-        self._listener, self._now = listener, now
+        self._now = now
         self.client: Callable[[], ssl.SSLContext] | None = None
         """The context of connections to this listener of other brokers. As in Kafka, new stores have to fit it."""
-        super().__init__(listener.name, texts)
+        super().__init__(listener, listener.name, texts)
         names_principals = not listener.protocol.has_sasl
         self.tls = ListenerTls(self.settings, now(), Strangers(ticks), names_principals=names_principals)
         host = (listener.advertised or listener.address).host
@@ -42,7 +42,7 @@ class SecuredListener(WatchedStores[TlsSettings, TlsContext]):
             )
 
     def settings_of(self, texts: Texts) -> TlsSettings:
-        return tls_settings(self._listener.name, ListenerConfigs(texts, self._listener))
+        return tls_settings(self.name, ListenerConfigs(texts, self.listener))
 
     def made_of(self, settings: TlsSettings) -> TlsContext:
         made = self.tls.reloaded(settings, self._now())

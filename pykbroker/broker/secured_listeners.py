@@ -111,16 +111,23 @@ class SecuredListeners:
                 raise bad_request(str(error)) from None
 
     async def look(self, config: Callable[[], BrokerConfig]) -> None:
-        """Reload the stores whose configs or files have changed. Those that are wrong stay as they were."""
+        """Reload the stores whose configs or files have changed. Those that are wrong stay as they were.
+
+        A listener and the connections to it have the same configs: one log line says what is wrong.
+        """
+        refused: set[str] = set()
         async with self._looking:  # the config is read inside, so that an older one never follows a newer one
             for one in self._watched:
+                problem, seen = None, None
                 try:
                     read = await self._off_loop(one.read, config().texts)
-                except StartError as error:
-                    one.refuse(error)
-                else:
                     if read is not None:
-                        one.use(read)
+                        problem, seen = one.use(read), read.seen
+                except StartError as error:
+                    problem = error
+                if problem is not None and one.listener.name not in refused:
+                    one.refuse(problem, seen)
+                    refused.add(one.listener.name)
 
     async def run(self, config: Callable[[], BrokerConfig]) -> None:
         """Look at the files until cancelled."""

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from pykbroker.core.config.config import Texts
+from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import ClientTlsSettings, TlsSettings
 from pykbroker.core.errors import StartError
 from pykbroker.world.tls_files import stamp
@@ -39,8 +40,8 @@ class WatchedStores(ABC, Generic[S, T]):
     Raise StartError if the configs are wrong.
     """
 
-    def __init__(self, name: str, texts: Texts) -> None:
-        self.name = name
+    def __init__(self, listener: ListenerSettings, name: str, texts: Texts) -> None:
+        self.listener, self.name = listener, name
         self.settings: S = self.settings_of(texts)
         self._seen = state(texts, self.settings)
         self._refused: object = None
@@ -72,13 +73,13 @@ class WatchedStores(ABC, Generic[S, T]):
         except StartError as error:
             return Read(seen, settings, error)
 
-    def use(self, read: Read[S, T]) -> None:
-        """Use what was read for new connections, or keep the stores and log what is wrong."""
+    def use(self, read: Read[S, T]) -> StartError | None:
+        """Use what was read for new connections, or keep the stores and return what is wrong."""
         if isinstance(read.made, StartError):
-            self.refuse(read.made, read.seen)
-            return
+            return read.made
         self._seen, self.settings = read.seen, read.settings
         logger.info("%s: %s", self.name, self.replace(read.settings, read.made))
+        return None
 
     def refuse(self, error: StartError, seen: object = None) -> None:
         """Log what is wrong, once."""

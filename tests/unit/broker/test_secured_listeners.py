@@ -125,11 +125,14 @@ async def test_a_changed_config_is_applied_and_one_of_the_listener_comes_first(h
     assert broker.hosts == {"b"}
 
 
+@pytest.mark.parametrize("controllers", [(), (ListenerSettings("CONTROLLER"),)])
 @pytest.mark.parametrize("content", ["", "-----BEGIN"])
 async def test_a_wrong_file_leaves_the_old_context_and_one_log_line(
-    house: House, content: str, caplog: pytest.LogCaptureFixture
+    house: House, content: str, controllers: tuple[ListenerSettings, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker = Broker(house)
+    """Check that of a listener of clients, and of one to which this broker also connects."""
+    house.set(truststore_type="PEM", truststore_location=house.write("ca.pem", ca_pem()))
+    broker = Broker(house, controller_listeners=controllers)
     house.pem(content)
     for _ in range(3):
         await broker.look()
@@ -144,12 +147,17 @@ async def test_a_wrong_file_leaves_the_old_context_and_one_log_line(
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("ssl.client.auth", "required"), (f"{PREFIX}ssl.client.auth", "x"), ("ssl.keystore.location", "a\0")],
+    [
+        ("ssl.client.auth", "required"),
+        (f"{PREFIX}ssl.client.auth", "x"),
+        ("ssl.keystore.location", "a\0"),
+        ("ssl.endpoint.identification.algorithm", "x"),
+    ],
 )
 async def test_wrong_configs_leave_the_old_context_and_one_log_line(
     house: House, name: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker = Broker(house)
+    broker = Broker(house, controller_listeners=(ListenerSettings("CONTROLLER"),))
     house.texts[name] = text
     for _ in range(3):
         await broker.look()
