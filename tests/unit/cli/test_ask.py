@@ -87,4 +87,4 @@ def test_waiting_for_a_broker_that_answers_no_metadata_ends_with_its_reason(monk
 def test_partitions_of_an_absent_topic_name_the_topic(broker: str) -> None:
     result = CliRunner().invoke(command, ["topics", "alter", "absent", "--partitions", "3", "-b", broker])
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: Topic 'absent': This server does not host this topic-partition.")
+    assert result.stderr == "Error: Topic 'absent' (UNKNOWN_TOPIC_OR_PARTITION)\n"
