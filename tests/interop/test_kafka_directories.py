@@ -25,6 +25,9 @@ from kafka.admin import (
     ResourcePattern,
     ResourcePatternFilter,
     ResourceType,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
 from kafka.errors import KafkaError, SecurityDisabledError
 
@@ -46,6 +49,15 @@ AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+USERS = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.name.users.sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "listener.name.users.scram-sha-256.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+}
+"""The configs of a listener on which the users of the metadata log in."""
 SETTINGS = {
     **AUTHORIZER,
     "metadata.log.max.record.bytes.between.snapshots": "2000",
@@ -66,8 +78,8 @@ TOPICS = {
 PARTITIONS = 2
 KAFKA_PROPERTIES = """process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},USERS://127.0.0.1:{users_port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},USERS://127.0.0.1:{users_port}
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 log.dirs={directory}
@@ -78,7 +90,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 num.io.threads=2
 num.network.threads=1
-""" + "".join(f"{name}={value}\n" for name, value in AUTHORIZER.items())
+""" + "".join(f"{name}={value}\n" for name, value in (AUTHORIZER | USERS).items())
 EVERY_ACL = ACLFilter(
     None,
     None,
@@ -166,6 +178,33 @@ def change_acls(bootstrap: str, created: str, deleted: str) -> None:
         assert matched == [acl(deleted)]
 
 
+def users(bootstrap: str) -> set[str]:
+    """Return the users with SCRAM credentials."""
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        return set(admin.describe_user_scram_credentials())
+
+
+def change_users(bootstrap: str, created: str, deleted: str | None = None) -> None:
+    """Create a user, whose password is the name, and delete another one."""
+    of = ScramMechanism.SCRAM_SHA_256
+    changes: list[Any] = [UserScramCredentialUpsertion(created, of, created, 4096)]
+    if deleted is not None:
+        changes.append(UserScramCredentialDeletion(deleted, of))
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        admin.alter_user_scram_credentials(changes)
+
+
+def log_in(address: str, user: str) -> None:
+    """Connect as a user who was made by `change_users`."""
+    KafkaAdminClient(
+        bootstrap_servers=address,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-256",
+        sasl_plain_username=user,
+        sasl_plain_password=user,
+    ).close()
+
+
 def produce(producer: KafkaProducer, topic: str, message: Message) -> Any:
     return producer.send(
         topic, message.value, message.key, list(message.headers), message.partition, message.timestamp_ms
@@ -185,12 +224,13 @@ def java(jars: Path, main: str, *arguments: str) -> list[str]:
 
 @dataclass
 class Written:
-    """A closed directory, the content that was last served from it at each isolation level, and its ACLs."""
+    """A closed directory, the content that was last served from it at each isolation level, its ACLs and its users."""
 
     directory: Path
     committed: Content
     uncommitted: Content
     acls: set[ACL]
+    users: set[str]
 
 
 def settings(configs: Mapping[str, str]) -> list[str]:
@@ -199,7 +239,8 @@ def settings(configs: Mapping[str, str]) -> list[str]:
 
 
 def served(bootstrap: str, directory: Path) -> Written:
-    return Written(directory, read(bootstrap, "read_committed"), read(bootstrap, "read_uncommitted"), acls(bootstrap))
+    contents = read(bootstrap, "read_committed"), read(bootstrap, "read_uncommitted")
+    return Written(directory, *contents, acls(bootstrap), users(bootstrap))
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +272,7 @@ def run_until_killed(bootstrap: str) -> None:
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.create_topics([NewTopic(name, PARTITIONS, 1, topic_configs=configs) for name, configs in TOPICS.items()])
         assert admin.create_acls([acl(f"User:{name}") for name in ("first", "second")])["failed"] == []
+    change_users(bootstrap, created="early")
     for codec in CODECS:
         send(bootstrap, [f"codec-{codec}"], messages(20), ROUNDS, compression_type=None if codec == "none" else codec)
     send(bootstrap, ["rolled", "retained", "shortened", "deleted"], messages(40), ROUNDS, enable_idempotence=True)
@@ -244,6 +286,7 @@ def run_until_stopped(bootstrap: str) -> None:
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.delete_topics(["deleted"])
     change_acls(bootstrap, created="User:third", deleted="User:first")
+    change_users(bootstrap, created="alice", deleted="early")
 
 
 @pytest.fixture
@@ -269,15 +312,17 @@ def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFac
     """Return copies of the directory as Kafka found it and as Kafka left it."""
     work = tmp_path_factory.mktemp("kafkas")
     shutil.copytree(ours.directory, work / "data")
-    port = peers.free_port()
-    (work / "server.properties").write_text(
-        KAFKA_PROPERTIES.format(port=port, controller_port=peers.free_port(), directory=work / "data")
+    port, users_port, controller_port = peers.free_port(), peers.free_port(), peers.free_port()
+    text = KAFKA_PROPERTIES.format(
+        port=port, users_port=users_port, controller_port=controller_port, directory=work / "data"
     )
+    (work / "server.properties").write_text(text)
     kafka = Child(java(kafka_jars, "kafka.Kafka", str(work / "server.properties")), work / "log")
     bootstrap = f"127.0.0.1:{port}"
     try:
         peers.wait_until_serving(kafka, port)
         found = served(bootstrap, ours.directory)
+        log_in(f"127.0.0.1:{users_port}", "alice")
         run_in_kafka(bootstrap)
         left = served(bootstrap, work / "data")
     finally:
@@ -289,6 +334,7 @@ def run_in_kafka(bootstrap: str) -> None:
     send(bootstrap, ["rolled"], messages(40), enable_idempotence=True, compression_type="lz4")
     shorten(bootstrap, "codec-none", 5)
     change_acls(bootstrap, created="User:fourth", deleted="User:third")
+    change_users(bootstrap, created="bob", deleted="alice")
     with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, transactional_id="t")) as producer:
         producer.init_transactions()
         for end in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
@@ -333,6 +379,7 @@ def test_kafka_serves_the_directory_that_pykbroker_wrote(ours: Written, kafkas: 
     assert found.committed == ours.committed
     assert found.uncommitted == ours.uncommitted
     assert found.acls == ours.acls == {acl("User:second"), acl("User:third")}
+    assert found.users == ours.users == {"alice"}
 
 
 def test_pykbroker_serves_the_directory_that_kafka_left(kafkas: tuple[Written, Written], tmp_path: Path) -> None:
@@ -343,12 +390,16 @@ def test_pykbroker_serves_the_directory_that_kafka_left(kafkas: tuple[Written, W
     assert len(left.committed["empty", 0][2]) == 10
     assert len(left.uncommitted["empty", 0][2]) == 15
     assert left.acls == {acl("User:second"), acl("User:fourth")}
-    broker = BrokerProcess(tmp_path, "--data-dir", str(left.directory), *settings(AUTHORIZER))
+    assert left.users == {"bob"}
+    options = ("--data-dir", str(left.directory), "--listen", "USERS=127.0.0.1:0", *settings(AUTHORIZER | USERS))
+    broker = BrokerProcess(tmp_path, *options)
     broker.start()
     try:
         assert read(broker.address, "read_committed") == left.committed
         assert read(broker.address, "read_uncommitted") == left.uncommitted
         assert acls(broker.address) == left.acls
+        assert users(broker.address) == left.users
+        log_in(str(broker.announced.listeners["USERS"]), "bob")
         send(broker.address, ["rolled"], messages(4), enable_idempotence=True)
         assert broker.stop() == 0
     finally:
