@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -20,13 +20,14 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import ApiError, StartError, StopError
+from pykbroker.core.security.session import Session
 from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
 from pykbroker.quorum.heartbeat_links import HeartbeatLinks
 from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.replica.care.unwritable_replicas import UnwritableReplicas
 from pykbroker.replica.leading.isr_changes import IsrChanges
-from pykbroker.server.connections import Connections
+from pykbroker.server.connections import Connections, ignore
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import ApiTable
@@ -63,6 +64,8 @@ class Broker:
         self._parts = parts
         self._publisher = MetadataPublisher(parts)
         self._of_controllers: Connections | None = None
+        self._of_clients: Connections | None = None
+        self._of_nodes: list[Connections] = []
         self._new_users: frozenset[str] = frozenset()
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
@@ -184,8 +187,7 @@ class Broker:
             controller.note_gone,
         )
         table = controller_table(parts, controller, links, limits.answer_bytes_max)
-        connections = Connections(table, nursery, parts.turns, limits, on_closed=links.closed)
-        self._of_controllers = connections
+        connections = self._of_controllers = self._connections_of_nodes(table, nursery, limits, links.closed)
         nursery.start_soon(connections.run)
         nursery.start_soon(links.run)
         for listener in parts.settings.controller_listeners:
@@ -200,7 +202,8 @@ class Broker:
         table = api_table(parts, limits.answer_bytes_max)
         refusal = None
         async with trio.open_nursery() as clients:
-            connections = Connections(table, clients, parts.turns, limits, parts.connections_max)
+            connections = Connections(table, clients, parts.turns, limits, self._clients_max)
+            self._of_clients = connections
             brokers = self._connections_of_brokers(table, clients, limits)
             try:
                 if not stop.is_set():
@@ -229,15 +232,32 @@ class Broker:
         return Listener(listener.name, connections, parts.authorizer_of(listener.name), sasl)
 
     def _connections_of_brokers(self, table: ApiTable, clients: trio.Nursery, limits: Limits) -> dict[str, Connections]:
-        """Return the connections of the listener for brokers, if it is bound apart from those for clients.
-
-        No limit on clients applies to them.
-        """
+        """Return the connections of the listener for brokers, if it is bound apart from those for clients."""
         parts = self._parts
         if not parts.settings.has_broker_listener:
             return {}
-        connections = Connections(table, clients, parts.turns, limits.of_nodes())
+        connections = self._connections_of_nodes(table, clients, limits.of_nodes())
         return {parts.settings.inter_broker_listener: connections}
+
+    def _connections_of_nodes(
+        self, table: ApiTable, tasks: trio.Nursery, limits: Limits, on_closed: Callable[[Session], None] = ignore
+    ) -> Connections:
+        """Return the connections of listeners for other nodes.
+
+        No limit on clients applies to them, but strangers there must not use up the descriptors of all listeners.
+        """
+        made = Connections(table, tasks, self._parts.turns, limits, lambda: self._nodes_max(made), on_closed)
+        self._of_nodes.append(made)
+        return made
+
+    def _clients_max(self) -> int:
+        nodes = sum(map(len, self._of_nodes))
+        return self._parts.descriptors.connections_max(self._parts.replicas.open_logs, nodes)
+
+    def _nodes_max(self, connections: Connections) -> int:
+        parts, clients = self._parts, 0 if self._of_clients is None else len(self._of_clients)
+        others = sum(len(each) for each in self._of_nodes if each is not connections)
+        return parts.descriptors.connections_of_nodes_max(parts.replicas.open_logs, clients, others)
 
     def _start_serving(self, clients: trio.Nursery, all_connections: Sequence[Connections]) -> None:
         parts = self._parts
@@ -253,7 +273,7 @@ class Broker:
             parts.descriptors.limit_text(),
             parts.replicas.open_logs,
             parts.descriptors.partitions_max,
-            parts.connections_max(),
+            self._clients_max(),
         )
 
     def _serving(self, connections: Sequence[Connections]) -> Serving:

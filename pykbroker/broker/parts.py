@@ -158,10 +158,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
             return self.acl_authorizer
         return None if listener == self.settings.inter_broker_listener else DenyClusterAction()
 
-    def connections_max(self) -> int:
-        """Return how many connections the file descriptors allow that the open logs leave free."""
-        return self.descriptors.connections_max(self.replicas.open_logs)
-
     def kraft_version(self) -> int:
         """Return the level of `kraft.version`."""
         return self.quorum.kraft_version

@@ -2,7 +2,8 @@
 
 A partition keeps one descriptor, for its active segment, and a connection keeps one. A share is reserved for clients,
 and partitions are limited to the rest, so that clients can always connect. Clients may also use descriptors that
-partitions leave free.
+partitions leave free. The other nodes of the cluster may use those that partitions and clients leave free, and a few
+more, so that clients do not keep them out.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ CLIENTS_SHARE = 4
 """One descriptor in this many is reserved for clients if no config sets the number."""
 DESCRIPTORS_FOR_CLIENTS_MAX = 1000
 """The largest number of descriptors reserved for clients if no config sets the number."""
+NODES_SHARE = 8
+"""One descriptor in this many may always be used by the connections of a listener for other nodes of the cluster."""
+DESCRIPTORS_FOR_NODES_MIN, DESCRIPTORS_FOR_NODES_MAX = 16, 1000
+"""The bounds of that number."""
 BY_SHARE = -1
 
 
@@ -51,6 +56,11 @@ class Descriptors(msgspec.Struct, frozen=True):
         return min(DESCRIPTORS_FOR_CLIENTS_MAX, self.open_files_max // CLIENTS_SHARE)
 
     @property
+    def nodes_min(self) -> int:
+        """Return how many connections a listener for nodes may always have."""
+        return min(DESCRIPTORS_FOR_NODES_MAX, max(DESCRIPTORS_FOR_NODES_MIN, self.open_files_max // NODES_SHARE))
+
+    @property
     def sealed_segments_max(self) -> int:
         """Return how many sealed segments may be loaded in each log directory, at least one."""
         share = self.open_files_max // SEALED_SEGMENTS_SHARE // (1 + LENT) // self.log_directories
@@ -67,9 +77,16 @@ class Descriptors(msgspec.Struct, frozen=True):
         """Return how many partitions may be open."""
         return max(0, self._shared - self.clients_min)
 
-    def connections_max(self, partitions: int) -> int:
-        """Return how many connections may be open while this many partitions are open."""
-        return max(self.clients_min, self._shared - partitions)
+    def connections_max(self, partitions: int, nodes: int = 0) -> int:
+        """Return how many connections of clients may be open while this many partitions and those of nodes are."""
+        return max(self.clients_min, self._shared - partitions - nodes)
+
+    def connections_of_nodes_max(self, partitions: int, clients: int, others: int) -> int:
+        """Return how many connections a listener for nodes may have.
+
+        `clients` and `others` are the numbers of open connections of clients and of other listeners for nodes.
+        """
+        return max(self.nodes_min, self._shared - partitions - max(clients, self.clients_min) - others)
 
     def check_start(self) -> None:
         """Raise StartError if the limit is below `OPEN_FILES_MIN` or leaves no descriptor for a partition."""

@@ -11,6 +11,7 @@ import trio.testing
 
 from pykbroker import broker
 from pykbroker.broker.lifecycle import CLOSING_S_MAX, Broker
+from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.log.epochs import OffsetAndEpoch
@@ -19,6 +20,7 @@ from pykbroker.core.settings import Serving
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.server.handler import CloseConnection
+from pykbroker.world import system
 from pykbroker.world.disk import Buffer
 from tests.unit.apis.conftest import Client, batch, produce_request
 from tests.unit.cluster.nodes import Cluster, Node, cluster, eventually
@@ -87,6 +89,20 @@ async def test_a_listener_of_the_controller_has_the_limits_with_its_name(tmp_pat
         assert server.connections_open["CONTROLLER"] == 1
         await first.stream.aclose()
         await second.receive()
+
+
+async def test_strangers_at_the_controllers_listener_cannot_use_up_the_descriptors(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(system, "open_files_max", lambda: 128)
+    async with cluster(tmp_path, 1, pykbroker_client_descriptors_min="80") as running:
+        first, *_ = [await running.controller_client() for _ in range(Descriptors(128).nodes_min)]
+        waiting = await running.controller_client()
+        await waiting.send(ApiVersionsRequest("test", "1"), 3)
+        await first.call(ApiVersionsRequest("test", "1"), 3)
+        await running.clients[1].call(ApiVersionsRequest("test", "1"), 3)
+        server = (await running.brokers[1].serving.observer.statistics()).server
+        assert server.connections_open["CONTROLLER"] == Descriptors(128).nodes_min
+        await first.stream.aclose()
+        await waiting.receive()
 
 
 async def test_a_broker_serves_its_own_partitions_and_names_the_leader_of_all_others(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from pykbroker.core.descriptors import (
     DESCRIPTORS_FOR_CLIENTS_MAX,
+    DESCRIPTORS_FOR_NODES_MAX,
     OPEN_FILES_MIN,
     SEALED_SEGMENTS_MAX,
     UNBOUNDED,
@@ -54,6 +55,26 @@ def test_the_parts_never_exceed_the_limit_on_open_files(limit: int) -> None:
     assert share.connections_max(share.partitions_max) == share.clients_min
     assert share.connections_max(share.partitions_max - 1) == share.clients_min + 1
     assert share.connections_max(share.partitions_max + 1) == share.clients_min
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(64, 16), (135, 16), (136, 17), (8008, DESCRIPTORS_FOR_NODES_MAX)])
+def test_the_connections_of_nodes_leave_clients_their_share(limit: int, expected: int) -> None:
+    share = Descriptors(limit)
+    full = share.partitions_max
+    assert share.nodes_min == expected
+    assert share.connections_of_nodes_max(0, 0, 0) == max(expected, full)
+    assert share.connections_of_nodes_max(full, 0, 0) == expected
+    assert share.connections_max(0, full + 5) == share.clients_min
+
+
+def test_clients_and_nodes_use_what_the_others_leave_free() -> None:
+    share = Descriptors(1024)  # 256 for clients, 672 for partitions, and at least 128 for each listener of nodes
+    assert share.connections_max(100, 0) - share.connections_max(100, 10) == 10
+    assert [share.connections_of_nodes_max(100, clients, 0) for clients in (0, 256, 257)] == [572, 572, 571]
+    assert [share.connections_of_nodes_max(100, 0, others) for others in (1, 444, 445)] == [571, 128, 128]
+    for clients in (0, 256, 400):
+        nodes = share.connections_of_nodes_max(100, clients, 0)
+        assert share.connections_max(100, nodes) == max(256, clients)
 
 
 def test_a_broker_does_not_start_with_too_few_open_files() -> None:
