@@ -24,6 +24,9 @@ from wire.apis import APIS
 
 logger = logging.getLogger(__name__)
 
+KINDS_OF_CLIENT_MAX = 100
+"""The maximum number of rights for which a principal at an address has lines of their own, so that others have some."""
+
 
 class MissingRight(msgspec.Struct, frozen=True, gc=False):
     """A right that a client lacks, as `rule` says. The text is made only if it is logged."""
@@ -66,7 +69,7 @@ class MissingRights:
     """The warnings of one broker. `ticks` returns ns of a monotonic clock."""
 
     def __init__(self, ticks: Callable[[], int]) -> None:
-        self._warnings = RateLimitedWarnings(logger, ticks)
+        self._warnings = RateLimitedWarnings(logger, ticks, peer_parts=2, kinds_of_peer_max=KINDS_OF_CLIENT_MAX)
 
     def report(self, missing: MissingRight) -> None:
         """Log a right that the client of a session lacks."""

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from pykbroker.broker.audit_log import AuditLog
+from pykbroker.broker.missing_rights import KINDS_OF_CLIENT_MAX
 from pykbroker.cli.acls.acls import acls
 from pykbroker.cli.acls.words import one_resource
 from pykbroker.core.security.acl.acl import Acl, PatternType, PermissionType
 from pykbroker.core.security.acl.authorizer import NAME_CHARS_MAX, AclAuthorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Purpose, Session
-from pykbroker.world.rate_limited_warning import SILENT_S
+from pykbroker.world.rate_limited_warning import KINDS_MAX, SILENT_S
 from wire.api import ApiKey
 
 FETCH = Purpose(ApiKey.FETCH)
@@ -139,6 +140,28 @@ def test_a_client_has_one_line_a_minute_for_each_right(caplog):
     clock.now += 1
     ask(session())
     assert lines(caplog)[-1].endswith("--topic orders (5 more like this since the last such line)")
+
+
+def test_a_client_with_many_names_silences_no_other(caplog):
+    clock = Clock()
+    asked = authorizer(clock=clock)
+
+    def ask(client: Session, name: str) -> None:
+        assert not asked.allows(client, Operation.READ, ResourceType.TOPIC, name, FETCH)
+
+    for number in range(KINDS_MAX):
+        ask(session(), f"t{number}")
+    assert len(lines(caplog)) == KINDS_OF_CLIENT_MAX + 1, "the names that are too many have one line together"
+    for other in (session(host="10.0.0.2"), session("User:bob")):
+        before = len(lines(caplog))
+        for name in ("orders", "payments"):
+            ask(other, name)
+        assert len(lines(caplog)) == before + 2
+    clock.now = SILENT_S * 1_000_000_000
+    before = len(lines(caplog))
+    for name in ("later", "latest"):
+        ask(session(), name)
+    assert len(lines(caplog)) == before + 2
 
 
 def test_the_removal_of_an_acl_that_denies_is_followed_by_the_line_about_the_one_that_is_missing(caplog):
