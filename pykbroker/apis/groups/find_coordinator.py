@@ -40,7 +40,15 @@ RIGHTS: Mapping[int, Right] = {
 }
 
 
-REFUSALS = (FIND_COORDINATOR_GROUP.code, FIND_COORDINATOR_TRANSACTION.code)
+MESSAGES = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: (
+        "This most likely occurs because of a request being malformed by the client library or the message was sent to"
+        " an incompatible broker. See the broker logs for more details."
+    ),
+    **{right.code: refusal_message(right.code) for right in RIGHTS.values()},
+}
+"""Kafka's messages of errors. That of no error is its name."""
 
 
 class FindCoordinator(ApiHandler, frozen=True):
@@ -123,8 +131,12 @@ def _response(version: int, found: list[Coordinator]) -> FindCoordinatorResponse
     if version >= KEYS_VERSION_FIRST:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
-    code = ErrorCode(one.error_code)
-    message = one.error_message or (refusal_message(code) if code in REFUSALS else code.name)
     return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
+        error_code=one.error_code, error_message=message(one), node_id=one.node_id, host=one.host, port=one.port
     )
+
+
+def message(coordinator: Coordinator) -> str:
+    """Return the message of versions 1-3."""
+    code = ErrorCode(coordinator.error_code)
+    return coordinator.error_message or MESSAGES.get(code, code.name)
