@@ -13,7 +13,7 @@ from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.ongoing import OngoingWork
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 Ask = Callable[[CreateTopicsRequest], Awaitable[CreateTopicsResponse]]
@@ -58,7 +58,7 @@ class AutomaticTopics:
                 self._refusal.warn(
                     "the topic %s, which a client needs, is not created: %s",
                     topic.name,
-                    topic.error_message or ErrorCode(topic.error_code).name,
+                    topic.error_message or error_code(topic.error_code).name,
                 )
         made = [topic.name for topic in response.topics if topic.error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)]
         with trio.move_on_after(APPLIED_S_MAX):
