@@ -98,7 +98,7 @@ def test_a_secured_cluster_serves_and_starts_a_broker_that_dies_again(command: C
     by_tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": f"{tmp_path}/data/1/tls-ca.pem"}
     common = {"bootstrap.servers": bootstrap, "sasl.mechanism": "SCRAM-SHA-256", **by_tls}
     alice = {**common, "sasl.username": "alice", "sasl.password": "canary"}
-    password = of_bob.removeprefix("the password of bob is ").removesuffix(": it is told this once")
+    password = of_bob.removeprefix("the password of bob is ").removesuffix(": note it, it is not shown again")
     bob = AdminClient({**common, "sasl.username": "bob", "sasl.password": password})
     assert not bob.list_topics(timeout=10).topics, "only the first user may do everything"
     admin = AdminClient(alice)

@@ -34,7 +34,7 @@ def new_passwords(settings: Settings, serving: Serving) -> Iterator[str]:
     """Yield a sentence for each password that was generated for a new user."""
     for user in settings.users:
         if user.is_generated and user.name in serving.new_users:
-            yield f"the password of {user.name} is {user.password.reveal()}: it is told this once"
+            yield f"the password of {user.name} is {user.password.reveal()}: note it, it is not shown again"
 
 
 def log_in(protocols: Iterable[SecurityProtocol]) -> str:

@@ -36,7 +36,7 @@ async def add(admin: Admin, users: tuple[str, ...]) -> None:
         await add_user(admin, user.name, user.password, new_salt)
         click.echo(f"user {user.name} " + ("has another password" if user.name in known else "is added"))
         if user.is_generated:
-            click.echo(f"the password of {user.name} is {user.password.reveal()}: it is told this once")
+            click.echo(f"the password of {user.name} is {user.password.reveal()}: note it, it is not shown again")
 
 
 @users.command("list")

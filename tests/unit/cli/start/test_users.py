@@ -99,5 +99,5 @@ def test_only_the_generated_password_of_a_new_user_is_printed(tmp_path: Path) ->
     settings = Options(data_dir=str(tmp_path), users=users(["alice:secret", "bob", "carol"])).settings()
     serving = Serving("h", 1, "c", 1, dict, new_users=frozenset({"alice", "bob"}))
     password, log_in = remarks(settings, serving)
-    assert password == f"the password of bob is {settings.users[1].password.reveal()}: it is told this once"
+    assert password == f"the password of bob is {settings.users[1].password.reveal()}: note it, it is not shown again"
     assert log_in.startswith("a user logs in with security.protocol=SASL_PLAINTEXT and with sasl.mechanism=SCRAM-SHA-")
