@@ -119,6 +119,8 @@ class SupervisedBroker:
                         self.controller = message.controller or self.controller
                         if not serves.is_set():
                             self.told = message.told
+                            if self._users is not None:
+                                self._users.close()
                             serves.set()
             return process.ended()
 

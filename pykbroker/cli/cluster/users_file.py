@@ -12,7 +12,7 @@ class UsersFile:
     """A file with a user on each line, which a process reads whose parent passes it the descriptor."""
 
     def __init__(self, users: Iterable[NewUser]) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as a broker may start
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it is open until its reader serves
         lines = (user.name if user.is_generated else f"{user.name}:{user.password.reveal()}" for user in users)
         self._file.write("".join(f"{line}\n" for line in lines).encode())
         self._file.flush()
@@ -22,6 +22,11 @@ class UsersFile:
         """Return the option of a process that starts now. On macOS, all its readers share a position in the file."""
         self._file.seek(0)
         return ["--user", f"@/dev/fd/{self.descriptor}"]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file is removed."""
+        return self._file.closed
 
     def close(self) -> None:
         """Remove the file."""

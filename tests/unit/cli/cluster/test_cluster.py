@@ -153,6 +153,7 @@ async def test_a_broker_that_starts_again_makes_no_users_so_that_a_removed_one_s
         for _ in range(2):
             assert await broker.run(serves) == 0
             assert broker.told == ("the password of bob is x",), "it may be printed after the second start"
+            assert file.is_closed, "the passwords are needed no longer"
     assert users == [True, False]
     assert "password" not in repr(Announcement(HERE, "id", {}, None, broker.told))
 
