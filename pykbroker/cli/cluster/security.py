@@ -31,7 +31,12 @@ from pykbroker.core.security.own_certificates import AUTHORITY, hosts_of
 from pykbroker.core.security.principal_mapping import RULES
 from pykbroker.core.security.protocol import SecurityProtocol, protocol_of
 from pykbroker.core.security.session import ANONYMOUS
-from pykbroker.core.security.start_configs import authorizer_configs, keystore_configs, log_in_configs
+from pykbroker.core.security.start_configs import (
+    authorizer_configs,
+    keystore_configs,
+    log_in_configs,
+    refusal_of_super_user,
+)
 
 BROKERS, CONTROLLERS = "INTERNAL", "CONTROLLER"
 """The names of the listeners that serve the other brokers, so that no limit on clients keeps a broker out."""
@@ -65,6 +70,8 @@ class ClusterSecurity(msgspec.Struct, frozen=True):
             return (
                 f"--authorize needs a super user, who may add ACLs: add --user NAME, or --set {SUPER_USERS}=User:NAME"
             )
+        if (self.authorizes or AUTHORIZER in configs) and (reason := refusal_of_super_user(self.users)):
+            return f"--user {reason}"
         if not self.has_certificates and (reason := self._refusal_of_brokers(configs)):
             return reason
         for config in (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL) if self.has_certificates else ():
@@ -74,11 +81,15 @@ class ClusterSecurity(msgspec.Struct, frozen=True):
                     " listener of their own with certificates"
                 )
         for config in configs if self.has_certificates else ():
-            if config.startswith((f"{KEYSTORE}.", f"{TRUSTSTORE}.")) or config == KEY_PASSWORD:
+            if is_of_certificates(config):
                 return (
                     f"--set {config} would replace the certificates by which brokers know each other: write"
                     f" {listener_prefix(self.protocol.name)}{config}, for clients alone"
                 )
+            for prefix in map(listener_prefix, (BROKERS, CONTROLLERS)):
+                name = config.removeprefix(prefix)
+                if name != config and (is_of_certificates(name) or name in (CLIENT_AUTH, RULES)):
+                    return f"--set {config} contradicts the certificates by which brokers know each other: leave it out"
         return None
 
     def _refusal_of_brokers(self, configs: Mapping[str, str]) -> str | None:
@@ -116,6 +127,11 @@ class ClusterSecurity(msgspec.Struct, frozen=True):
             supers = [*self.users[:1], *(f"CN={certificate_name(each)}" for each in of_brokers)]
             made |= {**authorizer_configs(given, supers), AUTHORIZER: given.get(AUTHORIZER, STANDARD_AUTHORIZER)}
         return made
+
+
+def is_of_certificates(config: str) -> bool:
+    """Whether a config, without a listener, is about a keystore or truststore."""
+    return config.startswith((f"{KEYSTORE}.", f"{TRUSTSTORE}.")) or config == KEY_PASSWORD
 
 
 def mutual_tls_configs(listener: str, directory: str, of_authority: str) -> dict[str, str]:

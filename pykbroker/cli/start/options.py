@@ -130,7 +130,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         # a start without these options imports nothing of them
         from pykbroker.cli.start.own_certificates import check_own_certificate
         from pykbroker.cli.start.users import check_has_log_in, check_has_super_user
-        from pykbroker.core.security.start_configs import authorizer_configs, log_in_configs
+        from pykbroker.core.security.start_configs import authorizer_configs, log_in_configs, refusal_of_super_user
 
         made: dict[str, str] = {}
         if self.has_own_certificate:
@@ -139,7 +139,10 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             check_has_log_in(listeners)
             made |= log_in_configs(texts, listeners)
         if self.authorizes:
-            made |= authorizer_configs(texts, [user.name for user in self.users[:1]])
+            names = [user.name for user in self.users[:1]]
+            if reason := refusal_of_super_user(names):
+                raise StartError(f"--user {reason}")
+            made |= authorizer_configs(texts, names)
             check_has_super_user({**texts, **made})
         return made
 

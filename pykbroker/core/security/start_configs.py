@@ -28,6 +28,17 @@ def log_in_configs(texts: Mapping[str, str], listeners: Iterable[ListenerSetting
     return {name: text for name, text in made.items() if name not in texts}
 
 
+def refusal_of_super_user(users: Iterable[str]) -> str | None:
+    """Return why the first of these users cannot be in `super.users`, or None."""
+    first = next(iter(users), "")
+    if ";" not in first and first == first.strip():
+        return None
+    return (
+        f"{first}: the first user is a super user if ACLs are required, and {SUPER_USERS} cannot have a name with a"
+        " semicolon, or with a space at its end or beginning: put another user first"
+    )
+
+
 def authorizer_configs(texts: Mapping[str, str], super_users: Iterable[str]) -> dict[str, str]:
     """Return the configs of Kafka's authorizer, with more super users than the configs have, by name."""
     configured = texts.get(SUPER_USERS, "").strip().strip(";")

@@ -234,6 +234,14 @@ def test_certificates_are_for_the_hosts_of_clients_and_of_brokers() -> None:
         (ClusterSecurity(), "ssl.keystore.location", None),
         (ClusterSecurity(True), "listener.name.ssl.ssl.keystore.location", None),
         (ClusterSecurity(True, ("a",), True), None, None),
+        (ClusterSecurity(True, ("a;User:b",), True), None, "--user a;User:b: the first user is a super user"),
+        (ClusterSecurity(True, ("a;User:b",)), None, None),
+        (ClusterSecurity(users=("a;b",)), "authorizer.class.name", "--user a;b: the first user is a super user"),
+        (ClusterSecurity(True), "listener.name.internal.ssl.keystore.location", "brokers know each other: leave it"),
+        (ClusterSecurity(True), "listener.name.controller.ssl.client.auth", "brokers know each other: leave it out"),
+        (ClusterSecurity(True), "listener.name.internal.ssl.key.password", "brokers know each other: leave it out"),
+        (ClusterSecurity(True), "listener.name.internal.ssl.cipher.suites", None),
+        (ClusterSecurity(), "listener.name.internal.ssl.keystore.location", None),
     ],
 )
 def test_options_about_security_that_contradict_each_other_are_refused(

@@ -95,6 +95,14 @@ def test_users_without_a_log_in_and_authorization_without_a_super_user_are_refus
     assert (texts["authorizer.class.name"], texts["super.users"]) == (STANDARD, "User:ANONYMOUS")
 
 
+@pytest.mark.parametrize("name", ["a;b", ";", "a "])
+def test_a_name_that_super_users_cannot_have_is_refused_for_the_first_user_alone(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StartError, match=f"--user {name}: the first user is a super user .*: put another user first"):
+        Options(data_dir=str(tmp_path), authorizes=True, users=users([f"{name}:x", "c:d"])).settings()
+    for authorizes, named in ((False, [f"{name}:x"]), (True, ["c:d", f"{name}:x"])):
+        Options(data_dir=str(tmp_path), authorizes=authorizes, users=users(named)).settings()
+
+
 def test_only_the_generated_password_of_a_new_user_is_printed(tmp_path: Path) -> None:
     settings = Options(data_dir=str(tmp_path), users=users(["alice:secret", "bob", "carol"])).settings()
     serving = Serving("h", 1, "c", 1, dict, new_users=frozenset({"alice", "bob"}))
