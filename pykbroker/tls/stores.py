@@ -19,6 +19,7 @@ import msgspec
 from pykbroker.core.config.tls_settings import PEM, TlsStore
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.certificate import MalformedCertificate, certificate
+from pykbroker.core.security.iterations import TooManyIterations, check_iterations
 from pykbroker.core.security.secret import Secret
 from pykbroker.world.tls_files import read_store
 
@@ -29,7 +30,7 @@ JKS_MAGIC, SEQUENCE = b"\xfe\xed\xfe\xed", b"\x30"
 BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 """A block of PEM. Inline text may have its lines joined by spaces, as Kafka allows."""
 CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
-KEY_END = "PRIVATE KEY"
+KEY_END, ENCRYPTED = "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"
 
 
 class KeyEntry(msgspec.Struct, frozen=True):
@@ -45,14 +46,17 @@ def read_identity(store: TlsStore, key_password: Secret | None) -> KeyEntry:
     data = content_of(store)
     if store.kind == PEM:
         text = text_of(store, data)
-        keys = [block for label, block in blocks(text) if label.endswith(KEY_END)]
+        keys = [each for each in blocks(text) if each[0].endswith(KEY_END)]
         chain = certificates(store, text)
         if not keys or not chain:
             missing = "certificate" if keys else "private key"
             raise StartError(
                 f"{store.place}: there is no {missing}: append one in PEM (-----BEGIN {missing.upper()}-----)"
             )
-        return KeyEntry(Secret(keys[0]), key_password, chain)
+        label, key = keys[0]
+        if label == ENCRYPTED:
+            check_decryption(store, b64decode("".join(key.split("\n")[1:-2])))
+        return KeyEntry(Secret(key), key_password, chain)
     return pkcs12_identity(store, data)
 
 
@@ -130,6 +134,16 @@ def certificates(store: TlsStore, text: str) -> tuple[bytes, ...]:
     return tuple(found)
 
 
+def check_decryption(store: TlsStore, der: bytes) -> None:
+    """Raise StartError for a store whose decryption would hold up this process, as an AlterConfigs request may ask."""
+    try:
+        check_iterations(der)
+    except TooManyIterations as error:
+        raise StartError(f"{store.place}: {error}") from None
+    except (IndexError, ValueError):
+        raise StartError(f"{store.place}: it is not encoded in DER: write it again") from None
+
+
 def pkcs12_identity(store: TlsStore, data: bytes) -> KeyEntry:
     """Return the private key of a PKCS12 file and its certificates, each before the one that has signed it."""
     found = load_pkcs12(store, data)
@@ -181,6 +195,7 @@ def load_pkcs12(store: TlsStore, data: bytes) -> PKCS12KeyAndCertificates:
             f"{store.place}: a {store.kind} file needs the package cryptography: pip install 'pykbroker[security]',"
             " or write the store in PEM"
         ) from None
+    check_decryption(store, data)
     password = None if store.password is None else store.password.reveal().encode()
     try:
         if password is not None and b"\0" in password:

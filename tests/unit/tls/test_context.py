@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import ssl
+from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ from pykbroker.core.config.listener_configs import ListenerConfigs
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import TlsSettings, TlsStore, tls_settings
 from pykbroker.core.errors import StartError
+from pykbroker.core.security import iterations
 from pykbroker.core.security.certificate import certificate
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.secret import Secret
@@ -251,6 +253,29 @@ def test_a_key_without_its_password_is_refused(house: House, password: str | Non
     refusal = house.refusal()
     assert "ssl.key.password" in refusal
     assert "wrong" not in refusal
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_a_store_that_would_take_too_long_to_decrypt_is_refused(
+    house: House, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "PEM":
+        key = encrypted(issued(), "right")
+        der = b64decode("".join(key.split("\n")[1:-2]))
+        house.pem(key + chain_of(issued())).set(key_password="right")
+    else:
+        der = pkcs12(issued(), "right")
+        house.set(keystore_location=house.write("keys.p12", der), keystore_password="right")
+    needed = sum(iterations.iterations(der))
+    monkeypatch.setattr(iterations, "ITERATIONS_MAX", needed)
+    house.context()
+    monkeypatch.setattr(iterations, "ITERATIONS_MAX", needed - 1)
+    assert f"its password has more than {needed - 1:,} iterations: write it again" in house.refusal()
+
+
+def test_an_encrypted_key_that_is_cut_off_is_refused(house: House) -> None:
+    key = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMDA=\n-----END ENCRYPTED PRIVATE KEY-----\n"
+    assert "broker.pem: it is not encoded in DER" in house.pem(key + chain_of(issued())).refusal()
 
 
 @pytest.mark.parametrize("password", [None, "guess", "guess\0"])
