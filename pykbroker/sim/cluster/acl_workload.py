@@ -16,17 +16,16 @@ import trio
 from pykbroker.core.config.java_classes import AUTHORIZER, STANDARD_AUTHORIZER
 from pykbroker.sim.client import LOST, Dialer, SimConnection
 from pykbroker.sim.cluster.brief_topic import require
+from pykbroker.sim.cluster.operated import OperatedWorkload
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.create_topics import CreatableTopic
 from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
 
 CONFIGS: Mapping[str, str] = {AUTHORIZER: STANDARD_AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
-OPERATOR = "acl-operator"
 GROUP, LITERAL, READ, ALLOW, ANY = 3, 3, 3, 3, 1
 PERMITTED = 0.3
 """The chance that a change permits a group instead of denying another one."""
@@ -44,31 +43,18 @@ class GuardedGroup:
     denied_by: set[int] = field(default_factory=set)
 
 
-class AclWorkload:
-    """The workload. It matches `workload.Workload`. `brokers` has the addresses by node id, the controller's first."""
+class AclWorkload(OperatedWorkload):
+    """The workload."""
+
+    operator = "acl-operator"
 
     def __init__(self, stage: Stage, brokers: Mapping[int, tuple[str, int]]) -> None:
-        self._stage, self._brokers = stage, brokers
-        self._dice, self._operator = stage.dice(OPERATOR), stage.dialer(OPERATOR)
+        super().__init__(stage, brokers)
         self._groups: list[GuardedGroup] = []
-        self._stopped, self._idle = False, trio.Event()
-        self.acknowledged = self.read = 0
 
-    @property
-    def clients(self) -> list[str]:
-        """Return the names of the clients' hosts."""
-        return [OPERATOR, *map(asker, self._brokers)]
-
-    @property
-    def topics(self) -> list[CreatableTopic]:
-        """Return one topic, to whose leader faults are done. No records are written to it."""
-        return [CreatableTopic(name="spectator", num_partitions=1, replication_factor=1)]
-
-    def start(self, nursery: trio.Nursery) -> None:
-        """Run the clients until the nursery is cancelled."""
-        nursery.start_soon(self._operate)
-        for node_id in self._brokers:
-            nursery.start_soon(self._ask_repeatedly, node_id)
+    @staticmethod
+    def host_of_client(node_id: int) -> str:
+        return f"acl-asker-{node_id}"
 
     async def settle(self) -> list[str]:
         """Finish the last change, and wait until each broker obeys all of them."""
@@ -82,10 +68,6 @@ class AclWorkload:
             disobeyed = [group.name for group in self._groups if not self._is_obeyed_by_all(group)]
             findings.append(f"some broker does not obey the ACLs of {', '.join(disobeyed) or 'the last change'}")
         return findings
-
-    async def judge(self) -> list[str]:
-        """Return no findings: they are among the unexpected responses of the stage."""
-        return []
 
     def _is_obeyed_by_all(self, group: GuardedGroup) -> bool:
         return group.permitting or group.denied_by == {*self._brokers}
@@ -108,8 +90,8 @@ class AclWorkload:
             self.acknowledged += 1
         self._idle.set()
 
-    async def _ask_repeatedly(self, node_id: int) -> None:
-        dice = self._stage.dice(asker(node_id))
+    async def _watch(self, node_id: int) -> None:
+        dice = self._stage.dice(self.host_of_client(node_id))
         while True:
             try:
                 async with self._dialer(node_id).connected() as connection:
@@ -152,13 +134,8 @@ class AclWorkload:
         return denies
 
     def _dialer(self, node_id: int) -> Dialer:
-        name = asker(node_id)
+        name = self.host_of_client(node_id)
         return Dialer(self._stage.net(name), name, self._brokers[node_id], [], self._stage.dice(f"dialer of {name}"))
-
-
-def asker(node_id: int) -> str:
-    """Return the name of the client that asks one broker."""
-    return f"acl-asker-{node_id}"
 
 
 async def deny(connection: SimConnection, group: str) -> None:

@@ -27,6 +27,7 @@ from pykbroker.core.security.secret import Secret
 from pykbroker.sim.client import LOST, SimConnection
 from pykbroker.sim.cluster.acl_workload import ALLOW, GROUP, LITERAL, READ
 from pykbroker.sim.cluster.brief_topic import require
+from pykbroker.sim.cluster.operated import OperatedWorkload
 from pykbroker.sim.cluster.user_client import FORBIDDEN_GROUP, SESSION_S, UserClient, host_of_client
 from pykbroker.sim.cluster.user_history import NO_PASSWORD, UserHistory
 from pykbroker.sim.stage import Stage
@@ -39,7 +40,6 @@ from wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.create_topics import CreatableTopic
 
 LISTENER, PORT = "USERS", 9094
 LISTENER_OF_BROKERS, PORT_OF_BROKERS = "BROKERS", 9095
@@ -60,7 +60,6 @@ CONFIGS: Mapping[str, str] = {
     "metadata.log.max.record.bytes.between.snapshots": "500",
 }
 """The configs of all brokers. They log in to each other, and take many snapshots, so that restarts begin with one."""
-OPERATOR = "user-operator"
 SALT = b"of the simulation"
 NAMES_MAX = 2
 """The number of users whom the operator still changes."""
@@ -71,33 +70,17 @@ CHANGE_S, LOGIN_S = 0.2, 0.05
 """The average times in seconds between two changes, and between two connections of a client."""
 
 
-class UserWorkload:
-    """The workload. It matches `workload.Workload`. `brokers` has the addresses by node id, the controller's first."""
+class UserWorkload(OperatedWorkload):
+    """The workload."""
+
+    operator = "user-operator"
+    host_of_client = staticmethod(host_of_client)
 
     def __init__(self, stage: Stage, brokers: Mapping[int, tuple[str, int]]) -> None:
-        self._stage, self._brokers = stage, brokers
-        self._dice, self._operator = stage.dice(OPERATOR), stage.dialer(OPERATOR)
+        super().__init__(stage, brokers)
         self._users: list[UserHistory] = []
         self._mechanisms: dict[tuple[str, str, str], ClientMechanism] = {}
         self._upsertions: dict[tuple[str, str], ScramCredentialUpsertion] = {}
-        self._stopped, self._idle = False, trio.Event()
-        self.acknowledged = self.read = 0
-
-    @property
-    def clients(self) -> list[str]:
-        """Return the names of the clients' hosts."""
-        return [OPERATOR, *map(host_of_client, self._brokers)]
-
-    @property
-    def topics(self) -> list[CreatableTopic]:
-        """Return one topic, to whose leader faults are done. No records are written to it."""
-        return [CreatableTopic(name="spectator", num_partitions=1, replication_factor=1)]
-
-    def start(self, nursery: trio.Nursery) -> None:
-        """Run the clients until the nursery is cancelled."""
-        nursery.start_soon(self._operate)
-        for node_id in self._brokers:
-            nursery.start_soon(self._log_in_repeatedly, node_id)
 
     async def settle(self) -> list[str]:
         """Finish the last change, and wait until each broker obeys all of them."""
@@ -109,10 +92,6 @@ class UserWorkload:
                 for node_id in self._brokers:
                     nursery.start_soon(self._until_obeyed, node_id, disobeyed)
         return [f"broker {node_id} does not obey {what}" for node_id, what in disobeyed.items()]
-
-    async def judge(self) -> list[str]:
-        """Return no findings: they are among the unexpected responses of the stage."""
-        return []
 
     # ---- the operator
 
@@ -152,7 +131,7 @@ class UserWorkload:
 
     # ---- the clients
 
-    async def _log_in_repeatedly(self, node_id: int) -> None:
+    async def _watch(self, node_id: int) -> None:
         dice = self._stage.dice(host_of_client(node_id))
         while True:
             await trio.sleep(dice.expovariate(1 / LOGIN_S))
