@@ -67,7 +67,7 @@ class ClusterMetadata:
         """The reason why the last connection attempt was refused, or None after a response."""
         self._attempts_began_at: float | None = None
         """The time of the first attempt since the last success, or None without one."""
-        self.last_failure = ""
+        self._last_failure = ""
         """Why the bootstrap broker that was asked last has sent no metadata."""
         self._reported_errors: dict[str, str] = {}
         """The errors of topics that were logged last."""
@@ -75,6 +75,11 @@ class ClusterMetadata:
         nodes.set_brokers(self.cluster.brokers)
         nodes.call_when_lost(self._node_lost)
         nodes.call_when_refused(self._refused)
+
+    @property
+    def connection_failure(self) -> str:
+        """Return why no broker has answered so far, or an empty text."""
+        return self._last_failure if self.cluster.is_bootstrap else ""
 
     # ---- topics of interest
 
@@ -184,7 +189,7 @@ class ClusterMetadata:
             if self.cluster.is_bootstrap:
                 host, port = self.cluster.brokers[node_id].host, self.cluster.brokers[node_id].port
                 text = str(error) if self.version else self._nodes.settings.security.failure_text(error)
-                self.last_failure = text
+                self._last_failure = text
                 logger.warning("bootstrap broker %s:%s sent no metadata: %s", host, port, text)
             self._schedule.failed(trio.current_time())
 

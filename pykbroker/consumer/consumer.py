@@ -359,7 +359,7 @@ class Consumer:
         limit_ms = self._settings.default_api_timeout_ms
         with trio.move_on_after(limit_ms / 1000):
             return await function(*args)
-        raise ConsumerTimeout(f"no answer within default_api_timeout_ms={limit_ms}: call it again")
+        raise ConsumerTimeout(f"no answer within default_api_timeout_ms={limit_ms}: {self._shell.advice}")
 
     # ---- the end
 

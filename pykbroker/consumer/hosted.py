@@ -92,7 +92,7 @@ class HostedConsumer:
             await self._is_running.wait()
             result = function(*args)
             return await result if isawaitable(result) else result
-        raise ConsumerTimeout(f"no answer within {timeout_s:g} s: call it again")
+        raise ConsumerTimeout(f"no answer within {timeout_s:g} s: {self.shell.advice}")
 
     async def poll(
         self, timeout_s: float, records_max: int, cuts_batch: bool, among: Collection[TopicPartition] = ()

@@ -225,6 +225,11 @@ class ConsumerShell:
         self.advance()
         self.waiting.unpark_all()
 
+    @property
+    def advice(self) -> str:
+        """Return the end of an error's text, for a call that no broker has answered in time."""
+        return self.metadata.connection_failure or "call it again"
+
     def metadata_changed(self) -> None:
         """Compare the assignment with newer metadata, or with a new subscription."""
         subscription = self.subscription

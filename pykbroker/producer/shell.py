@@ -94,6 +94,7 @@ class ProducerShell:
             self.transactor = Transactor(
                 self.transactions,
                 self.nodes,
+                self.metadata,
                 coordinators,
                 lock,
                 (self.now_ms, settings.max_block_ms),

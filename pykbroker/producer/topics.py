@@ -124,6 +124,6 @@ def missing(metadata: ClusterMetadata, name: str, partition: int | None, setting
         return f"topic '{name}' has {len(topic.partitions)} partitions and no partition {partition} {waited}"
     if cluster.is_bootstrap:
         servers = ", ".join(map(str, settings.addresses()))
-        cause = f": {metadata.last_failure}" if metadata.last_failure else ""
+        cause = f": {metadata.connection_failure}" if metadata.connection_failure else ""
         return f"no broker of bootstrap_servers={servers} has answered {waited}{cause}"
     return f"topic '{name}' is unknown to the cluster {waited}"

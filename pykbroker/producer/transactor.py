@@ -11,6 +11,7 @@ import trio
 
 from pykbroker.client.coordinators import Coordinators
 from pykbroker.client.errors import AuthenticationError, Disconnected, UnsupportedVersion
+from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.timer import wait_s
 from pykbroker.core.errors import ApiError
@@ -35,6 +36,7 @@ class Transactor:
         self,
         manager: TransactionManager,
         nodes: Nodes,
+        metadata: ClusterMetadata,
         coordinators: Coordinators,
         lock: AbstractContextManager[Any],
         clock: tuple[Callable[[], float], float],
@@ -42,6 +44,7 @@ class Transactor:
         send_due: Callable[[], None],
     ) -> None:
         self.manager, self._nodes, self._coordinators, self._lock = manager, nodes, coordinators, lock
+        self._metadata = metadata
         self._now_ms, self._max_block_ms = clock
         self._has_incomplete, self._send_due = has_incomplete, send_due
         self._woken = trio.Event()
@@ -77,7 +80,8 @@ class Transactor:
         await self._wait(result)
         if not result.is_done:
             raise TransactionTimeout(
-                f"{result.call.value} has no result after max_block_ms={self._max_block_ms}: call it again"
+                f"{result.call.value} has no result after max_block_ms={self._max_block_ms}:"
+                f" {self._metadata.connection_failure or 'call it again'}"
             )
         return result
 

@@ -14,7 +14,10 @@ import trio
 from pykbroker import kafka
 from pykbroker.client.errors import AuthenticationError
 from pykbroker.consumer import AsyncConsumer, Consumer
-from pykbroker.core.producer.errors import MetadataTimeout, TransactionError
+from pykbroker.consumer.hosted import HostedConsumer
+from pykbroker.consumer.settings import consumer_settings
+from pykbroker.core.consumer.errors import ConsumerTimeout
+from pykbroker.core.producer.errors import MetadataTimeout, TransactionError, TransactionTimeout
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.errors import SaslAuthenticationFailedError
 from pykbroker.producer import AsyncProducer, Producer
@@ -191,18 +194,58 @@ def test_the_drop_in_names_the_cause(refused: tuple[Settings, str], name: str) -
     assert re.search(cause, str(error))
 
 
+def with_protocol(secured: RunningBroker, protocol: str) -> Settings:
+    """Return the settings of a client with too little security."""
+    given = {**secured.kafka_python("alice"), "security_protocol": protocol}
+    unused = ("sasl", "ssl") if protocol == "PLAINTEXT" else ("ssl",) if protocol == "SASL_PLAINTEXT" else ("sasl",)
+    return {name: value for name, value in given.items() if not name.startswith(unused)}
+
+
 @pytest.mark.parametrize(
     ("protocol", "missing"), [("PLAINTEXT", "TLS or SASL"), ("SASL_PLAINTEXT", "TLS"), ("SSL", "SASL")]
 )
 def test_a_client_with_too_little_security_says_so_when_it_gives_up(
     secured: RunningBroker, protocol: str, missing: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = {**secured.kafka_python("alice"), "security_protocol": protocol}
-    unused = ("sasl", "ssl") if protocol == "PLAINTEXT" else ("ssl",) if protocol == "SASL_PLAINTEXT" else ("sasl",)
-    given = {name: value for name, value in given.items() if not name.startswith(unused)}
+    given = with_protocol(secured, protocol)
     call = OF_PRODUCER["partitions_for"][1]
     error = raised(lambda: run(Producer(**given, max_block_ms=300), call))
     cause = f"closed the connection: a listener with {missing} does so, and needs another security_protocol"
     assert isinstance(error, MetadataTimeout)
     assert str(error).endswith(cause)
     assert cause in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "call", "expected"),
+    [
+        (
+            Producer,
+            {"max_block_ms": 300, "transactional_id": "t"},
+            OF_PRODUCER["init_transactions"],
+            TransactionTimeout,
+        ),
+        (Consumer, {"default_api_timeout_ms": 300}, LOOK_UPS["topics"], ConsumerTimeout),
+        (AsyncConsumer, {"default_api_timeout_ms": 300}, LOOK_UPS["topics"], ConsumerTimeout),
+    ],
+)
+def test_each_call_that_gives_up_ends_with_the_last_failure(
+    secured: RunningBroker, kind: type[Any], settings: Settings, call: tuple[Settings, Any], expected: type[Exception]
+) -> None:
+    error = raised(lambda: run(kind(**with_protocol(secured, "PLAINTEXT"), **settings), call[1]))
+    assert isinstance(error, expected)
+    assert str(error).endswith(
+        "closed the connection: a listener with TLS or SASL does so, and needs another security_protocol"
+    )
+    assert "300" in str(error)
+
+
+def test_a_call_in_the_background_that_gives_up_ends_with_the_last_failure(secured: RunningBroker) -> None:
+    hosted = HostedConsumer(consumer_settings(with_protocol(secured, "PLAINTEXT")))
+    try:
+        error = raised(lambda: hosted.ask(hosted.consumer.topics, timeout_s=0.3))
+    finally:
+        hosted.stop()
+    assert isinstance(error, ConsumerTimeout)
+    assert str(error).startswith("no answer within 0.3 s: ")
+    assert str(error).endswith("needs another security_protocol")
