@@ -13,7 +13,7 @@ from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.settings import Settings
 from wire.declare import NIL
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult, CreateTopicsRequest
 from wire.sentinels import BROKER_DEFAULT, NO_BROKER_EPOCH
 
@@ -94,7 +94,7 @@ async def create_topics(parts: Parts) -> None:
     for result in await results_of(parts, topics):
         if result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):  # another broker creates it, too
             continue
-        reason = (result.error_message or ErrorCode(result.error_code).name).removesuffix(".")
+        reason = (result.error_message or error_code(result.error_code).name).removesuffix(".")
         failure = ": ".join(filter(None, (sources[result.name], f"cannot create the topic {result.name}", reason)))
         lacks_brokers = result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
         if not (lacks_brokers and parts.settings.has_other_nodes):

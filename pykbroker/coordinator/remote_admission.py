@@ -14,7 +14,7 @@ import trio
 from pykbroker.coordinator.cluster import PeerBrokers
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -57,7 +57,7 @@ class WaitingAdmission:
     def answer(self, result: AddPartitionsToTxnResult | None) -> None:
         """Take over the errors of a result. Partitions that the result lacks get UNKNOWN_SERVER_ERROR."""
         codes = {
-            TopicPartition(topic.name, one.partition_index): ErrorCode(one.partition_error_code)
+            TopicPartition(topic.name, one.partition_index): error_code(one.partition_error_code)
             for topic in ([] if result is None else result.topic_results)
             for one in topic.results_by_partition
         }
@@ -161,7 +161,7 @@ class RemoteAdmissions:
 def answer(taken: dict[str, WaitingAdmission], response: AddPartitionsToTxnResponse) -> None:
     """Answer the verifications of a request."""
     if response.error_code:
-        fail(taken, ErrorCode(response.error_code))
+        fail(taken, error_code(response.error_code))
         return
     results = {result.transactional_id: result for result in response.results_by_transaction}
     for transactional_id, one in taken.items():

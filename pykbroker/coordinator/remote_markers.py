@@ -8,7 +8,7 @@ from pykbroker.coordinator.cluster import PeerBrokers
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.topic_partition import TopicPartition, indexes_by_topic
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 
@@ -28,7 +28,7 @@ async def write_at(
         for partition in topic.partitions
     }
     missing = ErrorCode.UNKNOWN_SERVER_ERROR
-    return {place: ApiError(ErrorCode(code)) for place in places if (code := codes.get(place, missing))}
+    return {place: ApiError(error_code(code)) for place in places if (code := codes.get(place, missing))}
 
 
 def marker_request(marker: Marker, places: Iterable[TopicPartition]) -> WriteTxnMarkersRequest:

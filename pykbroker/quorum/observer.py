@@ -30,7 +30,7 @@ from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.world.disk import Buffer
 from pykbroker.world.net import Net
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.errors import DecodeError
 from wire.messages.fetch import FetchResponse, PartitionData
 from wire.sentinels import NO_LEADER
@@ -173,7 +173,7 @@ class MetadataObserver:
         if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise LeaderLost(LACKS_CLUSTER_ACTION)
         if response.error_code:
-            raise LeaderLost(ErrorCode(response.error_code).name)
+            raise LeaderLost(error_code(response.error_code).name)
 
     async def _note_leader(self, response: FetchResponse, data: PartitionData, address: Address) -> None:
         """Note the leader that a response names. Raise LeaderLost unless it is the node that responded."""
@@ -192,7 +192,7 @@ class MetadataObserver:
             self._leader_moved(data)
 
     def _leader_moved(self, data: PartitionData) -> None:
-        raise LeaderLost(ErrorCode(data.error_code).name)
+        raise LeaderLost(error_code(data.error_code).name)
 
     async def _take(self, connection: BrokerConnection, data: PartitionData) -> None:
         """Store the records of a response and replay those that are committed."""
@@ -241,7 +241,7 @@ class MetadataObserver:
                 found = response.topics[0].partitions[0] if response.topics else None
                 if response.error_code or found is None or found.error_code or not found.unaligned_records:
                     code = response.error_code or (found.error_code if found is not None else 0)
-                    raise LeaderLost(f"the snapshot {name} cannot be fetched: {ErrorCode(code).name}")
+                    raise LeaderLost(f"the snapshot {name} cannot be fetched: {error_code(code).name}")
                 part.append(found.unaligned_records)
                 size, position = found.size, position + len(found.unaligned_records)
             await part.complete()

@@ -33,7 +33,7 @@ from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.world.disk import Disk
 from pykbroker.world.net import Net
 from pykbroker.world.off_loop import OffLoop
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.describe_cluster import DescribeClusterRequest
 
 CONTROLLERS = 2
@@ -130,7 +130,7 @@ async def _cluster_id(net: Net, address: Address, security: ClientSecurity, requ
             " or name the id by --cluster-id"
         )
     if response.error_code or not response.cluster_id:
-        raise StartError(f"{address} answers {ErrorCode(response.error_code).name}")
+        raise StartError(f"{address} answers {error_code(response.error_code).name}")
     return response.cluster_id
 
 

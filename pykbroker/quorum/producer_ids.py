@@ -12,7 +12,7 @@ from contextlib import suppress
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.ongoing import OngoingWork
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 
@@ -69,6 +69,6 @@ class ProducerIds:
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
         response = await self._controller.ask(request)
         if response.error_code:
-            raise ApiError(ErrorCode(response.error_code))
+            raise ApiError(error_code(response.error_code))
         first = response.producer_id_start
         self._block = range(first, first + response.producer_id_len)

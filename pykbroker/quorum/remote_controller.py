@@ -11,7 +11,7 @@ from pykbroker.quorum.active_controller import Rsp
 from pykbroker.quorum.controller_channel import Channels, ControllerChannel
 from pykbroker.quorum.quorum_leader import QuorumLeader
 from wire.declare import Request
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.alter_partition import AlterPartitionRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -51,7 +51,7 @@ class RemoteController:
         if code := getattr(response, "error_code", 0):
             lacks_right = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             message = LACKS_CLUSTER_ACTION if lacks_right else getattr(response, "error_message", None)
-            raise ApiError(ErrorCode(code), message)
+            raise ApiError(error_code(code), message)
         return response
 
     @property

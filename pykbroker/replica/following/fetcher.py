@@ -25,7 +25,7 @@ from pykbroker.replica.following.leader_link import LeaderLink
 from pykbroker.replica.following.leader_offsets import after_range_of
 from pykbroker.replica.following.throttled import ThrottledFollowed
 from pykbroker.world.portions import AT_ONCE_MAX
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 
@@ -174,7 +174,7 @@ class ReplicaFetcher:
         self._broken = 0
         answers = self._plan.received(response)
         if answers is None:
-            logger.info("leader %d: fetch session ended: %s", self.leader, ErrorCode(response.error_code).name)
+            logger.info("leader %d: fetch session ended: %s", self.leader, error_code(response.error_code).name)
             return
         await self._take(answers)
         # After `_take`, since `has_answer` vouches for the high watermarks of this response.
@@ -278,7 +278,7 @@ class ReplicaFetcher:
             # `Fetchers.follow` adds the partition again with newer metadata.
             self._plan.remove(followed.key)
         elif decision is Pause.BACKOFF:
-            self._pause(followed, ErrorCode(data.error_code))
+            self._pause(followed, error_code(data.error_code))
 
     async def _begin_inside(self, followed: Followed, begin: Restart) -> bool:
         """Begin an empty log at the base offset of the leader's first batch. Return whether the batch may follow."""

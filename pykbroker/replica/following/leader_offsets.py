@@ -6,7 +6,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.following import CutLog, Restart, after_range
 from pykbroker.replica.following.followed import Followed
 from pykbroker.replica.following.leader_link import LeaderLink
-from wire.error_codes import ErrorCode
+from wire.error_codes import error_code
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.sentinels import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
 
@@ -35,5 +35,5 @@ async def _offset(link: LeaderLink, node_id: int, followed: Followed, timestamp:
     response = await link.ask(request)
     answer = response.topics[0].partitions[0]
     if answer.error_code:
-        raise ApiError(ErrorCode(answer.error_code))
+        raise ApiError(error_code(answer.error_code))
     return int(answer.offset)

@@ -13,7 +13,7 @@ from pykbroker.core.topic_partition import TopicIdPartition
 from pykbroker.replica.leading.isr_keeper import IsrKeeper
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.world.portions import AT_ONCE_MAX
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -55,7 +55,7 @@ class IsrChanges:
         """Send the changes, and apply the answers. Return whether every change was answered for good."""
         try:
             response = await self._controller.ask(self._request(changes))
-            code = ErrorCode(response.error_code)
+            code = error_code(response.error_code)
         except ApiError as error:
             response, code = AlterPartitionResponse(), error.code
         if code is not ErrorCode.NONE:
@@ -73,7 +73,7 @@ class IsrChanges:
                 result = IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
                 result = IsrAnswer(
-                    ErrorCode(answer.error_code), answer.leader_epoch, answer.partition_epoch, tuple(answer.isr)
+                    error_code(answer.error_code), answer.leader_epoch, answer.partition_epoch, tuple(answer.isr)
                 )
             if result.error is not ErrorCode.NONE and code is ErrorCode.NONE:
                 logger.info("%s: the ISR %s was refused: %s", partition.key, change.members, result.error.name)

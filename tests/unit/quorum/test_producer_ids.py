@@ -57,6 +57,11 @@ async def test_ids_are_taken_from_one_block_after_another() -> None:
         assert [await ids.next() for _ in range(3)] == [10, 11, 30]
 
 
+async def test_an_error_that_only_a_newer_controller_knows_is_one_that_clients_retry() -> None:
+    async with ids_from(AllocateProducerIdsResponse(error_code=9999)) as ids:
+        assert await refusal(ids) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 async def test_a_caller_that_cannot_wait_begins_the_allocation_of_a_block() -> None:
     block = AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2)
     async with ids_from(ApiError(ErrorCode.NOT_CONTROLLER), block) as ids:
