@@ -209,7 +209,6 @@ def checked_options(
 def checked_users(tls: Any, users: Any, authorize: Any) -> dict[str, str]:
     """Return the passwords of users by name. StartError: an option about security is invalid."""
     from pykbroker.core.errors import StartError
-    from pykbroker.core.security.start_configs import refusal_of_super_user
 
     for name, value in (("tls", tls), ("authorize", authorize)):
         if not isinstance(value, bool):
@@ -220,10 +219,13 @@ def checked_users(tls: Any, users: Any, authorize: Any) -> dict[str, str]:
     for name, password in found.items():
         if not isinstance(name, str) or not isinstance(password, str) or not (name and name.isascii() and password):
             raise StartError(f"users: {name!r} is no name in ASCII, or has no password: write {{'alice': 'secret'}}")
-    if authorize and not found:
-        raise StartError("authorize=True needs a user, who may do everything: write users={'alice': 'secret'}, too")
-    if authorize and (reason := refusal_of_super_user(found)):
-        raise StartError(f"users: {reason}")
+    if authorize:
+        from pykbroker.core.security.start_configs import refusal_of_super_user
+
+        if not found:
+            raise StartError("authorize=True needs a user, who may do everything: write users={'alice': 'secret'}, too")
+        if reason := refusal_of_super_user(found):
+            raise StartError(f"users: {reason}")
     return found
 
 
