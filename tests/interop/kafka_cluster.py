@@ -9,7 +9,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from tests.interop.test_kafka_directories import java
+from tests.interop.kafka_node import java
 from tools.bench import peers
 from tools.bench.child import Child
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pykbroker.cli.kafka_tools.__main__ import main
+from tests.interop.kafka_node import java
 from tests.interop.keystores import Keystores
 from tests.interop.our_cluster import REPLICATED, SETTINGS
-from tests.interop.test_kafka_directories import java
 from tools.bench import peers
 from tools.bench.child import Child
 from tools.broker_process import BrokerProcess

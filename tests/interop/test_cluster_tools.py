@@ -18,8 +18,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.java_tools import TOOLS, ToolsJvm, agree, lines_of
+from tests.interop.kafka_node import java as java_command
 from tests.interop.our_cluster import SETTINGS, OurCluster
-from tests.interop.test_kafka_directories import java as java_command
 
 pytestmark = pytest.mark.timeout(180)
 DONE_S_MAX = 40

@@ -17,11 +17,10 @@ from kafka.errors import InvalidRecordError
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.checkpoints import decode_offsets
+from tests.interop.kafka_node import java, running_kafka
 from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import CODECS
-from tests.interop.test_kafka_directories import KAFKA_PROPERTIES, STOP_S_MAX, Content, Written, java, served
-from tools.bench import peers
-from tools.bench.child import Child
+from tests.interop.test_kafka_directories import Content, Written, served
 from tools.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.timeout(180)
@@ -135,20 +134,6 @@ def pykbroker(work: Path, directory: Path, settings: dict[str, str]) -> Iterator
     assert "offline" not in broker.output()
 
 
-@contextlib.contextmanager
-def apache(work: Path, directory: Path, jars: Path) -> Iterator[str]:
-    """Run Apache Kafka on this directory and yield its address."""
-    port = peers.free_port()
-    properties = KAFKA_PROPERTIES.format(port=port, controller_port=peers.free_port(), directory=directory)
-    (work / "server.properties").write_text(properties + "log.cleaner.backoff.ms=100\n")
-    kafka = Child(java(jars, "kafka.Kafka", str(work / "server.properties")), work / "kafka.log")
-    try:
-        peers.wait_until_serving(kafka, port)
-        yield f"127.0.0.1:{port}"
-    finally:
-        kafka.stop(STOP_S_MAX)
-
-
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """Return a directory that pykbroker has compacted twice."""
@@ -174,11 +159,11 @@ class AlternateCompaction:
 def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> AlternateCompaction:
     work = tmp_path_factory.mktemp("kafkas")
     shutil.copytree(ours.directory, work / "data")
-    with apache(work, work / "data", kafka_jars) as bootstrap:
-        found = served(bootstrap, work / "data")
-        write(bootstrap, "third")
+    with running_kafka(work, kafka_jars, "log.cleaner.backoff.ms=100\n") as kafka:
+        found = served(kafka.bootstrap, work / "data")
+        write(kafka.bootstrap, "third")
         wait_cleaned(work / "data")
-        return AlternateCompaction(found, served(bootstrap, work / "data"))
+        return AlternateCompaction(found, served(kafka.bootstrap, work / "data"))
 
 
 def test_compaction_keeps_the_last_value_of_each_key(ours: Written) -> None:

@@ -31,11 +31,9 @@ from kafka.admin import (
 )
 from kafka.errors import KafkaError, SecurityDisabledError
 
-from tests.interop.java_tools import SHORT_LIVED_JVM
+from tests.interop.kafka_node import AUTHORIZER, USERS, java, running_kafka
 from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import CODECS, Message, eventually, messages
-from tools.bench import peers
-from tools.bench.child import Child
 from tools.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.timeout(180)
@@ -44,20 +42,6 @@ DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint
 FIRST_OF_A_FILE = "  -1 is followed by "
 ROUNDS = 4
 READING_S_MAX = 60
-STOP_S_MAX = 60
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
-USERS = {
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "inter.broker.listener.name": "PLAINTEXT",
-    "listener.name.users.sasl.enabled.mechanisms": "SCRAM-SHA-256",
-    "listener.name.users.scram-sha-256.sasl.jaas.config": (
-        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-    ),
-}
-"""The configs of a listener on which the users of the metadata log in."""
 SETTINGS = {
     **AUTHORIZER,
     "metadata.log.max.record.bytes.between.snapshots": "2000",
@@ -76,21 +60,6 @@ TOPICS = {
     "empty": {},
 }
 PARTITIONS = 2
-KAFKA_PROPERTIES = """process.roles=broker,controller
-node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},USERS://127.0.0.1:{users_port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},USERS://127.0.0.1:{users_port}
-controller.listener.names=CONTROLLER
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-log.dirs={directory}
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=1
-num.io.threads=2
-num.network.threads=1
-""" + "".join(f"{name}={value}\n" for name, value in (AUTHORIZER | USERS).items())
 EVERY_ACL = ACLFilter(
     None,
     None,
@@ -217,11 +186,6 @@ def shorten(bootstrap: str, topic: str, offset: int) -> None:
         admin.delete_records({TopicPartition(topic, 0): offset})
 
 
-def java(jars: Path, main: str, *arguments: str) -> list[str]:
-    """Return the command for a JVM that starts fast, at the cost of speed."""
-    return ["java", *SHORT_LIVED_JVM, "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
-
-
 @dataclass
 class Written:
     """A closed directory, the content that was last served from it at each isolation level, its ACLs and its users."""
@@ -312,21 +276,11 @@ def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFac
     """Return copies of the directory as Kafka found it and as Kafka left it."""
     work = tmp_path_factory.mktemp("kafkas")
     shutil.copytree(ours.directory, work / "data")
-    port, users_port, controller_port = peers.free_port(), peers.free_port(), peers.free_port()
-    text = KAFKA_PROPERTIES.format(
-        port=port, users_port=users_port, controller_port=controller_port, directory=work / "data"
-    )
-    (work / "server.properties").write_text(text)
-    kafka = Child(java(kafka_jars, "kafka.Kafka", str(work / "server.properties")), work / "log")
-    bootstrap = f"127.0.0.1:{port}"
-    try:
-        peers.wait_until_serving(kafka, port)
-        found = served(bootstrap, ours.directory)
-        log_in(f"127.0.0.1:{users_port}", "alice")
-        run_in_kafka(bootstrap)
-        left = served(bootstrap, work / "data")
-    finally:
-        kafka.stop(STOP_S_MAX)
+    with running_kafka(work, kafka_jars) as kafka:
+        found = served(kafka.bootstrap, ours.directory)
+        log_in(kafka.users, "alice")
+        run_in_kafka(kafka.bootstrap)
+        left = served(kafka.bootstrap, work / "data")
     return found, left
 
 

@@ -21,10 +21,10 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from tests.interop.group_scenarios import PARTITIONS, POLL_S, SESSION_MS, Found, Member, is_shared, read, shared
+from tests.interop.kafka_node import java
 from tests.interop.metadata_pause import without_pause
 from tests.interop.target import Target
 from tests.interop.test_confluent_kafka import ConfluentMember
-from tests.interop.test_kafka_directories import java
 from tests.interop.test_kafka_drop_in import DropInMember
 from tests.interop.test_kafka_python import KafkaPythonMember
 
