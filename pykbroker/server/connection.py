@@ -369,8 +369,8 @@ class Connection:
                 if isinstance(outcome, CloseConnection) and outcome.answer is not None and not self.ended:
                     self.replies.answer(slot, outcome.answer, self.moved_at)
                     self._pump.flush()
-                raise outcome
-            if not self.ended:
+                self._end_with(outcome)
+            elif not self.ended:
                 if isinstance(outcome, Exception):
                     outcome = failure(slot.route, slot.request, outcome)
                 self.replies.answer(slot, outcome, self.moved_at)

@@ -198,13 +198,12 @@ class SaslTable:
         """Return the end of the connection after the delay, with a last response or without."""
         self._login.fail()
         self._clients.failed(self._client, is_again=self._login.before is not None)
-        refusal = LoginRefused(reason, response, detail=detail)
         # The delay does not count as a request that waits for this broker, so that failures do not stop other requests.
-        return Later(self._end_late(refusal), holds_connection=True, awaits_node=True)
+        return Later(self._end_late(reason, response, detail), holds_connection=True, awaits_node=True)
 
-    async def _end_late(self, refusal: LoginRefused) -> Answer:
+    async def _end_late(self, reason: str, response: Response | None, detail: str) -> Answer:
         await self._clients.delay(self._listener.failure_delay_s)
-        raise refusal
+        raise LoginRefused(reason, response, detail=detail)
 
     # ---- the session
 

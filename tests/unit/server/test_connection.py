@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import struct
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -238,8 +240,9 @@ def test_a_client_id_that_is_not_utf_8_is_decoded_as_in_java(raw: bytes) -> None
     assert seen == [raw.decode(errors="replace")] * 2
 
 
+@pytest.mark.parametrize("new_error", [partial(ApiError, ErrorCode.GROUP_ID_NOT_FOUND), CloseConnection])
 @pytest.mark.parametrize("waits", [False, True])
-async def test_a_request_that_fails_is_freed_at_once(waits: bool) -> None:
+async def test_a_request_that_fails_is_freed_at_once(waits: bool, new_error: Callable[[], Exception]) -> None:
     class Held:
         """An object that only the frames of the handler refer to."""
 
@@ -250,13 +253,13 @@ async def test_a_request_that_fails_is_freed_at_once(waits: bool) -> None:
             return fail_later()
         mine = Held()
         held.append(weakref.ref(mine))
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        raise new_error()
 
     async def fail_later() -> Any:
         mine = Held()
         held.append(weakref.ref(mine))
         await trio.lowlevel.checkpoint()
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        raise new_error()
 
     gc.disable()
     try:

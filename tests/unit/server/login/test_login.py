@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 import struct
@@ -17,6 +18,7 @@ from pykbroker.core.security.sasl.scram import SHA_256
 from pykbroker.core.security.session import ANONYMOUS
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.handler import Later
+from pykbroker.server.login.refusal import LoginRefused
 from pykbroker.server.login.table import SaslClient
 from pykbroker.server.shared import Shared
 from tests.unit.core.security.sasl.scram_client import final
@@ -171,6 +173,20 @@ async def test_a_failed_log_in_is_answered_after_the_delay_and_nothing_is_read_b
         assert (client.flushes, client.closes) == (1, 1)
         assert client.connection.ending is ConnectionEnding.FAILED_LOGIN
         assert (client.principal, client.counts.failures, len(client.logins)) == (ANONYMOUS, 1, 0)
+
+
+async def test_a_failed_log_in_is_freed_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        async with trio.open_nursery() as nursery:
+            client = Client(shared(nursery, *HANDLERS))
+            client.handshake()
+            client.token(WRONG)
+        assert client.closes == 1
+        assert not any(isinstance(kept, LoginRefused) for kept in gc.get_objects())
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("raw", [WRONG, b"", encode_request(SaslAuthenticateRequest(auth_bytes=GOOD), 0, 2, "me")[4:]])
