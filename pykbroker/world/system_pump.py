@@ -119,7 +119,9 @@ class SocketPump:
             del self._pumps[self.fd]
             self._poll.forget(self.fd)
             end(self.socket)
-            self.connection.closed()
+            connection = self.connection
+            del self.connection  # the two refer to each other, and a thousand ends a second would be garbage to collect
+            connection.closed()
 
     async def secured(self) -> None:
         """Return at once, since there is no handshake."""

@@ -187,6 +187,7 @@ class TlsPump(SocketPump):
 
     def shake(self) -> None:
         """Handle what the peer has sent of the handshake, and answer."""
+        connection = self.connection
         try:
             with suppress(BlockingIOError):  # nothing is there before the first message of a client
                 received = self._buffers.received
@@ -197,14 +198,14 @@ class TlsPump(SocketPump):
                 self._incoming.write(received[:size])
             with suppress(ssl.SSLWantReadError):
                 self._ssl.do_handshake()
-                self._secured()
-            self._settle(self.connection)
+                self._secured(connection)
+            self._settle(connection)
         except OSError as error:
             self.lose(error)
         except Exception as error:  # noqa: BLE001 - as in turn
             self._broke(error)
 
-    def _secured(self) -> None:
+    def _secured(self, connection: ConnectionMachine) -> None:
         """Let the connection move its bytes. Those that came with the end of the handshake wait in the BIO."""
         self._is_secured, self._waits = True, self._incoming.pending > 0
         self._handshakes.forget(self)
@@ -212,7 +213,7 @@ class TlsPump(SocketPump):
         self._pumps[self.fd] = self
         cipher = self._ssl.cipher()
         assert cipher is not None
-        self._tls.secured(self.connection, self._ssl.getpeercert(binary_form=True), cipher)
+        self._tls.secured(connection, self._ssl.getpeercert(binary_form=True), cipher)
         self._tell(None)
 
     def _tell(self, error: OSError | None) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import socket
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from pykbroker.world.disk import FileSlice
 from pykbroker.world.net import Peer, Pump, SocketOptions
@@ -234,6 +237,22 @@ async def test_a_peer_that_disconnects_closes_its_connection(abrupt: bool) -> No
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         await stream.aclose()
         await network.lines[0].gone.wait()
+
+
+async def test_a_connection_that_has_closed_is_freed_at_once() -> None:
+    gc.disable()
+    try:
+        async with served(echo) as network:
+            stream = await network.connect()
+            await network.connected.wait()
+            gone, freed = network.lines[0].gone, weakref.ref(network.lines[0])
+            await stream.aclose()
+            await gone.wait()
+            await trio.testing.wait_all_tasks_blocked()
+            network.lines.clear()
+            assert freed() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_peer_that_shuts_down_its_sending_side_is_sent_all_output() -> None:
