@@ -41,6 +41,20 @@ Those that the connection does not take wait in memory that no budget counts, fo
 NO_BYTES = memoryview(b"")
 
 
+class Ended:
+    """The state of TLS of a connection that has closed. There is nothing to open."""
+
+    def pending(self) -> int:
+        return 0
+
+    def read(self, size: int, buffer: memoryview | None = None) -> bytes:
+        """Raise SSLWantReadError."""
+        raise ssl.SSLWantReadError
+
+
+ENDED = Ended()
+
+
 def do_nothing(_error: OSError | None) -> None:
     """Do nothing."""
 
@@ -94,7 +108,7 @@ class TlsPump(SocketPump):
         self._home, self._pumps = homes.first, handshakes.pumps
         self._buffers, self._handshakes, self._tls = buffers, handshakes, tls
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._ssl = tls.begin(self._incoming, self._outgoing)
+        self._ssl: Any = tls.begin(self._incoming, self._outgoing)
         self._unopened = NO_BYTES
         """Received bytes that have not entered the BIO."""
         self._waits = False
@@ -169,6 +183,9 @@ class TlsPump(SocketPump):
                     self.socket.send(self._outgoing.read())
             super().close()
             self._handshakes.forget(self)
+            # The pump and its connection refer to each other: a garbage collection that takes them may be hours away.
+            self._ssl, self._unopened = ENDED, NO_BYTES
+            self._incoming = self._outgoing = ssl.MemoryBIO()
             self._tell(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
     def _move(self, pumps: dict[int, SocketPump]) -> None:

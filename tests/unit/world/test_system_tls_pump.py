@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -333,6 +334,31 @@ def test_renegotiation_is_refused() -> None:
         assert not client.shake()
         assert both.taker.got == b"before"
         assert both.tls.certificates == [None], "there was one handshake"
+
+
+@pytest.mark.parametrize("shaken", [True, False])
+def test_a_connection_that_has_closed_keeps_nothing_of_tls_until_a_garbage_collection(shaken: bool) -> None:
+    with ends(shaken=shaken) as both:
+        state = weakref.ref(both.pump._ssl)
+        assert state() is not None
+        both.pump.close()
+        assert both.pump.connection is both.taker
+        assert state() is None
+
+
+@pytest.mark.parametrize("parts", [(b"one",), (b"one", b"two"), (bytes(100_000),)])
+def test_a_connection_may_close_itself_while_it_receives(parts: tuple[bytes, ...]) -> None:
+    class Closing(Taker):
+        def received(self, data: bytes) -> None:
+            super().received(data)
+            both.pump.close()
+
+    with ends(connection=Closing()) as both:
+        both.far.send(both.sealed(*parts))
+        both.pump.turn()
+        assert both.taker.is_closed
+        assert len(both.taker.calls) == 1
+        assert both.tls.errors == []
 
 
 def test_bytes_that_are_no_record_end_the_connection_with_an_alert() -> None:
