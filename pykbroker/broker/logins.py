@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pykbroker.core.config.config import Texts
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.metadata.image import ClusterImage, MetadataImage, RecordsImage
-from pykbroker.world.fair_lock import FairLock
+from pykbroker.world.fair_lock import FairLock, key_of_host
 from pykbroker.world.off_loop import OffLoop
 from wire.stored.metadata_security import UserScramCredentialRecord
 
@@ -74,7 +74,7 @@ class ListenerLogins:
 
     async def _compute(self, client: SaslClient, function: Callable[[], bytes]) -> bytes | None:
         """Return the result of a function for a client, or None if the client has gone: strangers do in no time."""
-        async with self._computing.turn(client.session.client_host):
+        async with self._computing.turn(key_of_host(client.session.client_host)):
             return None if client.ended else await self._off_loop(function)
 
     def _credential(self, of: ScramHash, user: str) -> ScramCredential | None:

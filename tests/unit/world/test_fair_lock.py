@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 import trio.testing
 
-from pykbroker.world.fair_lock import FairLock
+from pykbroker.world.fair_lock import FairLock, key_of_host
 
 
 class Users:
@@ -59,3 +60,19 @@ async def test_a_waiter_that_is_cancelled_once_it_has_its_turn_passes_it_on() ->
         users.scopes["a1"].cancel()  # the lock is released to b1, which is cancelled already
         users.gate.set()
     assert users.done == ["c1"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("2001:db8::1", "2001:db8:0:0:ffff::9", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+        ("no:address", "no:address", True),
+        ("no:address", "no:other", False),
+    ],
+)
+def test_all_addresses_of_an_ipv6_network_have_one_key(one: str, other: str, is_same: bool) -> None:
+    assert (key_of_host(one) == key_of_host(other)) is is_same
