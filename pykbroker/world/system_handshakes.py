@@ -1,24 +1,32 @@
 """The handshakes of TLS, which get at most a quarter of the event loop while other connections wait for it.
 
 A step of a handshake takes from 0.1 to 1 ms, as long as fifty small requests. When a broker or a network comes back,
-many clients connect at once.
+many clients connect at once. Addresses take turns, so that a stranger who opens thousands of connections delays the
+handshake of another address by one step.
 """
 
 from __future__ import annotations
 
 import errno
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 import trio
 
+from pykbroker.world.fair_lock import FairQueue
 from pykbroker.world.system_pump import SocketPump
 
 OTHERS_SHARE = 3
 """The time that others get while they wait, as a multiple of that of the handshake before."""
 HANDSHAKE_NS_MAX = 10_000_000_000
 """The time after which a connection ends whose handshake is not done."""
+HANDSHAKES_MAX = 10_000
+"""The number of handshakes above which further peers wait in the backlog. One that has not begun takes 11 KiB."""
+AWAITED_MAX = 1000
+"""The number of handshakes that wait for peers who have connected. One that OpenSSL has answered takes 46 KiB.
+
+When there is one more, that which waits the longest ends: an honest peer answers within a round trip.
+"""
 LOOK_S = 1.0
 """The interval at which late handshakes are looked for."""
 
@@ -27,6 +35,8 @@ class Handshake(Protocol):
     """A pump whose handshake is not done."""
 
     fd: int
+    key: str
+    """The key of the peer's address, for its turns. It is empty if this process has opened the connection."""
 
     def shake(self) -> None:
         """Do a step of the handshake."""
@@ -42,35 +52,54 @@ class Handshakes:
         self._ticks = ticks
         self.pumps: dict[int, SocketPump] = {}
         """The pumps of these connections, by descriptor."""
-        self.waiting: deque[Handshake] = deque()
+        self.waiting = FairQueue[Handshake]()
         """The pumps that have a step to do."""
+        self._awaited: dict[Handshake, None] = {}
+        """The pumps that wait for peers who have connected, the longest waiting first."""
         self._late_at: dict[Handshake, int] = {}
         self._begun = trio.Event()
         self._rested_at = ticks()
         self._owed_ns = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no further handshake may begin now."""
+        return len(self._late_at) >= HANDSHAKES_MAX
+
     def begin(self, pump: Handshake) -> None:
         """Note that a handshake begins."""
         self._late_at[pump] = self._ticks() + HANDSHAKE_NS_MAX
         self._begun.set()
+        self._await(pump)
 
     def wait(self, pump: Handshake) -> None:
         """Queue a handshake for its next step."""
-        self.waiting.append(pump)
+        self._awaited.pop(pump, None)
+        self.waiting.add(pump.key, pump)
 
     def forget(self, pump: Handshake) -> None:
         """Note that a handshake is done, or has failed."""
         if self._late_at.pop(pump, None) is not None:
             self.pumps.pop(pump.fd, None)
+            self._awaited.pop(pump, None)
+
+    def _await(self, pump: Handshake) -> None:
+        """Note that a handshake waits for its peer, and end another one if there are too many."""
+        if pump.key:
+            self._awaited[pump] = None
+        if len(self._awaited) > AWAITED_MAX:
+            next(iter(self._awaited)).lose(ConnectionAbortedError(errno.ECONNABORTED, "too many handshakes of TLS"))
 
     def step(self, *, others_wait: bool) -> None:
         """Do one step, unless other connections wait and have not had their share since the step before."""
         now = self._ticks()
         self._owed_ns = max(0, self._owed_ns - (now - self._rested_at)) if others_wait else 0
         if not self._owed_ns:
-            pump = self.waiting.popleft()
+            pump = self.waiting.pop()
             if pump in self._late_at:
                 pump.shake()
+            if pump in self._late_at:
+                self._await(pump)
             self._owed_ns = OTHERS_SHARE * (self._ticks() - now)
         self._rested_at = self._ticks()
 

@@ -80,6 +80,9 @@ class SystemListener:
                 self._net.rest(self)
                 accept.paused()
                 return
+            if self._tls is not None and self._net.is_shaking_many:
+                self._net.rest(self)
+                return
             begun = perf_counter_ns()
             while perf_counter_ns() - begun < ACCEPT_NS_MAX:
                 self._admit(accept, *self._socket.accept())
@@ -109,7 +112,7 @@ class SystemListener:
             return
         # thousands of connections come from a few hosts: interning keeps one string for each host
         peer = Peer(sys.intern(plain(address[0])), address[1], sys.intern(plain(local_host)), local_port)
-        pump = self._net.pump(sock, self._tls)
+        pump = self._net.pump(sock, self._tls, peer.host)
         connection = accept(peer, pump)
         if connection is None:
             sock.close()
@@ -147,20 +150,28 @@ class SystemNet:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         return SystemListener(host, sock, options, self)
 
+    @property
+    def is_shaking_many(self) -> bool:
+        """Whether no further handshake of TLS may begin now."""
+        return self._handshakes.is_full
+
     def watch(self, listener: SystemListener) -> None:
         """Start to accept the connections of a listener."""
         self._listeners[listener.fd] = listener
         self._poll.watch(listener.fd, True, False)
 
-    def pump(self, sock: socket.socket, tls: Tls | None = None) -> SocketPump:
+    def pump(self, sock: socket.socket, tls: Tls | None = None, host: str = "") -> SocketPump:
+        """Return the pump of a socket. `host` is the peer's address, or empty if this process has connected to it."""
         if tls is None:
             return SocketPump(sock, self._poll, self._homes, self._watch_silence)
+        from pykbroker.world.fair_lock import key_of_host
         from pykbroker.world.system_tls_pump import ReadBuffers, TlsPump  # for a process that uses TLS
 
         if self._tls_buffers is None:
             self._tls_buffers = ReadBuffers()
         handshakes, buffers = self._handshakes, self._tls_buffers
-        return TlsPump(sock, self._poll, self._homes, self._watch_silence, handshakes, buffers, tls)
+        key = key_of_host(host)
+        return TlsPump(sock, self._poll, self._homes, self._watch_silence, handshakes, buffers, tls, key)
 
     def _watch_silence(self, pump: SocketPump) -> None:
         with suppress(OSError):  # macOS sets no option of a socket whose peer has reset the connection

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import trio
 
-from pykbroker.world.system_handshakes import HANDSHAKE_NS_MAX, Handshakes
+from pykbroker.world.system_handshakes import AWAITED_MAX, HANDSHAKE_NS_MAX, HANDSHAKES_MAX, Handshakes
 
 
 class Pump:
     """A handshake whose step takes a while."""
 
-    def __init__(self, clock: Clock, fd: int, takes: int = 0) -> None:
-        self._clock, self._takes, self.fd = clock, takes, fd
+    def __init__(self, clock: Clock, fd: int, takes: int = 0, key: str = "a") -> None:
+        self._clock, self._takes, self.fd, self.key = clock, takes, fd, key
         self.steps = 0
         self.lost: list[OSError] = []
 
@@ -32,8 +32,8 @@ class Clock:
         self.now = 1000
         self.handshakes: Any = Handshakes(lambda: self.now)
 
-    def pump(self, takes: int = 0) -> Pump:
-        pump = Pump(self, len(self.handshakes.pumps), takes)
+    def pump(self, takes: int = 0, key: str = "a") -> Pump:
+        pump = Pump(self, len(self.handshakes.pumps), takes, key)
         self.handshakes.pumps[pump.fd] = pump
         self.handshakes.begin(pump)
         return pump
@@ -70,6 +70,39 @@ def test_handshakes_take_turns_and_one_that_has_ended_gets_none() -> None:
         clock.handshakes.step(others_wait=False)
     assert [pump.steps for pump in pumps] == [1, 0, 1]
     assert list(clock.handshakes.pumps.values()) == [pumps[0], pumps[2]]
+
+
+def test_an_address_with_many_handshakes_delays_another_by_one_step() -> None:
+    clock = Clock()
+    pumps = [clock.pump(key=key) for key in "aaaab"]
+    for pump in pumps:
+        clock.handshakes.wait(pump)
+    for _ in range(2):
+        clock.handshakes.step(others_wait=False)
+    assert [pump.steps for pump in pumps] == [1, 0, 0, 0, 1]
+
+
+def test_of_too_many_peers_that_do_not_go_on_the_one_that_is_awaited_the_longest_is_disconnected() -> None:
+    clock = Clock()
+    outgoing = clock.pump(key="")
+    pumps = [clock.pump() for _ in range(AWAITED_MAX)]
+    clock.handshakes.wait(pumps[0])
+    last = clock.pump()  # the first one has sent its part, and is not awaited
+    assert not any(pump.lost for pump in pumps)
+    clock.handshakes.step(others_wait=False)
+    assert [len(pump.lost) for pump in pumps[:3]] == [0, 1, 0]
+    clock.handshakes.forget(pumps[2])
+    last = clock.pump()
+    assert (outgoing.lost, last.lost) == ([], [])
+    assert sum(len(pump.lost) for pump in pumps) == 1
+
+
+def test_no_more_handshakes_may_begin_than_there_is_memory_for() -> None:
+    clock = Clock()
+    pumps = [clock.pump(key="") for _ in range(HANDSHAKES_MAX)]
+    assert clock.handshakes.is_full
+    clock.handshakes.forget(pumps[0])
+    assert not clock.handshakes.is_full
 
 
 async def test_a_late_handshake_ends_and_no_other(autojump_clock: trio.testing.MockClock) -> None:

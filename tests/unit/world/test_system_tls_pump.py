@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from cryptography.hazmat.bindings.openssl.binding import Binding
 
+from pykbroker.world import system_handshakes
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_net import SystemNet
@@ -474,6 +476,22 @@ async def test_an_outgoing_connection_to_a_plaintext_listener_or_a_stranger_rais
         with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
             await secured_connect(network, stranger)
         await network.lines[0].gone.wait()
+
+
+async def test_peers_wait_in_the_backlog_while_too_many_handshakes_are_not_done(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(echo, tls=TestTls(server_context())) as network:
+        monkeypatch.setattr(system_handshakes, "HANDSHAKES_MAX", 1)
+        await network.connect()
+        await trio.sleep(1)
+        stream = await network.connect()
+        await trio.sleep(1)
+        assert len(network.lines) == 1
+        network.lines[0].pump.close()
+        await trio.sleep(1)
+        assert len(network.lines) == 2
+        await stream.aclose()
 
 
 async def test_a_cancelled_connect_closes_its_socket() -> None:
