@@ -9,7 +9,7 @@ A waiting Fetch is answered as soon as a request of another API arrives on its c
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 
 from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
@@ -81,13 +81,14 @@ class Fetch(ApiHandler, frozen=True):
         """Answer a consumer with many partitions, so that other tasks run between portions of them."""
         located: Located = []
         absent: list[FetchedPartition] = []
+        basis = context.session.basis
         for few in portions(fetching.partitions.values()):
             here, elsewhere = self.rights.locate(context, fetching, few)
             located += here
             absent += elsewhere
             yield
         reading = self._reading_of_consumer(context, request, located, absent)
-        return (yield from self._read_in_steps(context, request, fetching, reading))
+        return (yield from self._read_in_steps(context, request, fetching, reading, basis))
 
     def _reading_of_consumer(
         self, context: RequestContext, request: FetchRequest, located: Located, absent: list[FetchedPartition]
@@ -110,44 +111,56 @@ class Fetch(ApiHandler, frozen=True):
         follower = ReplicaState(request.replica_id) if older else request.replica_state
         reading = self.followers.begin(request, fetching, follower, self.fetch_bytes_max)
         if len(reading.session.due) > FOLLOWED_AT_ONCE_MAX:
-            return Later(self._read_in_steps(context, request, fetching, reading), holds_connection=True)
+            reads = self._read_in_steps(context, request, fetching, reading, context.session.basis)
+            return Later(reads, holds_connection=True)
         return self._read(context, request, fetching, reading)
 
     # ---- read, wait, answer
 
     def _read(self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: Reading) -> Answer:
+        basis = context.session.basis
         try:
             reading.read()
         except NotCached:
-            return Later(self._finish(context, fetching, reading, reading.read_patiently()), holds_connection=False)
-        return self._answer_or_wait(context, request, fetching, reading)
+            return self._finish_later(context, fetching, reading, reading.read_patiently(), basis)
+        return self._answer_or_wait(context, request, fetching, reading, basis)
 
     def _read_in_steps(
-        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: Reading
+        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: Reading, basis: Hashable
     ) -> Steps[Answer]:
+        """Read in steps. `basis` is what the rights of the client were found by."""
         try:
             yield from reading.read_in_steps()
         except NotCached:
-            return Later(self._finish(context, fetching, reading, reading.read_patiently()), holds_connection=False)
-        return self._answer_or_wait(context, request, fetching, reading)
+            return self._finish_later(context, fetching, reading, reading.read_patiently(), basis)
+        return self._answer_or_wait(context, request, fetching, reading, basis)
 
     def _answer_or_wait(
-        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: Reading
+        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: Reading, basis: Hashable
     ) -> Answer:
         """Return the response if enough was found, otherwise the coroutine that waits for more."""
         if reading.is_enough or request.max_wait_ms <= 0:
-            return self._answer(context, fetching, reading)
+            return self._answer(context, fetching, reading, reading.results())
         context.hurry, wait = reading.begin_wait(request.max_wait_ms)
-        return Later(self._finish(context, fetching, reading, wait), holds_connection=False)
+        return self._finish_later(context, fetching, reading, wait, basis)
+
+    def _finish_later(
+        self, context: RequestContext, fetching: Fetching, reading: Reading, work: Awaitable[None], basis: Hashable
+    ) -> Later:
+        return Later(self._finish(context, fetching, reading, work, basis), holds_connection=False)
 
     async def _finish(
-        self, context: RequestContext, fetching: Fetching, reading: Reading, work: Awaitable[None]
+        self, context: RequestContext, fetching: Fetching, reading: Reading, work: Awaitable[None], basis: Hashable
     ) -> FetchResponse:
         await work
-        return self._answer(context, fetching, reading)
-
-    def _answer(self, context: RequestContext, fetching: Fetching, reading: Reading) -> FetchResponse:
         found = reading.results()
+        if context.session.basis != basis:  # the client chooses how long it waits, and may have lost a right meanwhile
+            found = self.rights.still_readable(context, fetching, found)
+        return self._answer(context, fetching, reading, found)
+
+    def _answer(
+        self, context: RequestContext, fetching: Fetching, reading: Reading, found: list[FetchedPartition]
+    ) -> FetchResponse:
         response = self.sessions.open(fetching, found, self._now_ms()) if fetching.opening else fetching.answer(found)
         if context.version >= LEADER_VERSION_FIRST:
             self._tell_leaders(context, found, response)

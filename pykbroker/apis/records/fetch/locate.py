@@ -8,7 +8,7 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition
-from pykbroker.core.security.rights import FETCH_TOPIC, may
+from pykbroker.core.security.rights import FETCH_AS_FOLLOWER, FETCH_TOPIC, may
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition.partition import Partition
 from pykbroker.replica.partition.reading import Located, failed
@@ -48,6 +48,19 @@ class ReadRights(msgspec.Struct, frozen=True):
                     (wanted, failed(wanted.asked, self._reason(wanted, by_id=fetching.by_id, allowed=allowed)))
                 )
         return located, absent
+
+    def still_readable(
+        self, context: RequestContext, fetching: Fetching, found: list[FetchedPartition]
+    ) -> list[FetchedPartition]:
+        """Return the results, with an error for each partition that the client may not read any more."""
+        context.decisions = None
+        may_follow = fetching.privileged and may(context, FETCH_AS_FOLLOWER)
+        return [
+            (wanted, data)
+            if may_follow or (not fetching.privileged and may_read(context, wanted.topic))
+            else (wanted, failed(wanted.asked, FETCH_TOPIC.code))
+            for wanted, data in found
+        ]
 
     def _look_up(self, wanted: SessionPartition, *, by_id: bool) -> Partition | None:
         """Find the partition in the current metadata and store it in the session. Return None if it does not exist."""

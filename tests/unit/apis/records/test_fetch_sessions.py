@@ -13,6 +13,7 @@ import trio
 from pykbroker.apis.records.fetch.fetch import Fetch
 from pykbroker.apis.records.fetch.locate import ReadRights
 from pykbroker.core.errors import ApiError
+from pykbroker.core.fetch.session import Fetching, SessionPartition
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation
@@ -30,7 +31,15 @@ from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
 from tests.unit.replica.partition.test_reading import FakeLog, located
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, ReplicaState
+from wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
 
 LONG_MS = 600_000
 HINTS = LeaderHints(MetadataImage, BrokerEndpoints(1, MetadataImage))
@@ -280,6 +289,9 @@ class OneTopic:
     def allows(self, session: Session, operation: Operation, *_: Any) -> bool:
         return operation not in self.denied
 
+    def basis(self, session: Session) -> frozenset[Operation]:
+        return frozenset(self.denied)
+
 
 def called(fetch: Fetch, request: FetchRequest, authorizer: Any) -> FetchResponse:
     answer = fetch(context(17, authorizer), request)
@@ -323,3 +335,26 @@ async def test_a_follower_fetch_needs_cluster_action(operation: Operation, code:
     assert response.responses[0].partitions[0].error_code == code
     assert (response.session_id > 0) == (operation is Operation.READ)
     assert cache.statistics().sessions == (operation is Operation.READ)
+
+
+@pytest.mark.parametrize(
+    ("privileged", "denied", "is_denied"),
+    [
+        (False, Operation.READ, True),
+        (False, Operation.CLUSTER_ACTION, False),
+        (True, Operation.READ, False),
+        (True, Operation.CLUSTER_ACTION, True),
+    ],
+)
+def test_the_right_of_a_consumer_or_a_follower_is_asked_for_anew(
+    privileged: bool, denied: Operation, is_denied: bool
+) -> None:
+    one: Any = OneTopic()
+    one.denied = {denied}
+    asked = FetchPartition(partition=3)
+    found = [(SessionPartition(("b", 3), b"B" * 16, "b", asked), PartitionData(3, 0, 7, records=b"records"))]
+    fetching = Fetching({}, by_id=False, privileged=privileged)
+    ((_, data),) = ReadRights(one).still_readable(context(17, one), fetching, found)
+    assert (data.partition_index, data.error_code, data.high_watermark, data.records) == (
+        (3, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, b"") if is_denied else (3, 0, 7, b"records")
+    )

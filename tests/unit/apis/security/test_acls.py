@@ -10,6 +10,7 @@ import pytest
 import trio.testing
 
 from pykbroker.core.config.java_classes import STANDARD_AUTHORIZER
+from pykbroker.core.security.operation import Operation
 from tests.unit.apis.conftest import Client, batch, fetch_request, serving
 from wire.declare import Request
 from wire.error_codes import ErrorCode
@@ -95,22 +96,31 @@ async def test_an_acl_counts_from_its_creation_to_its_deletion(
         assert (await client.produce("t", batch(b"v"))).error_code == 0
 
 
-async def test_a_denial_holds_for_the_next_request_and_not_for_a_fetch_that_waits(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("denied_topic", "is_denied"), [("t", True), ("u", False)])
+async def test_a_denial_holds_for_a_fetch_that_waits(tmp_path: Path, denied_topic: str, is_denied: bool) -> None:
+    async with serving(tmp_path, **EVERYONE_MAY) as running:
+        client, waiting = [await running.connect() for _ in range(2)]
+        await client.create("t")
+        await waiting.send(fetch_request("t", 0, max_wait_ms=60_000), 12)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert await create(client, (TOPIC, denied_topic, LITERAL, "User:*", "*", READ, DENY)) == [0]
+        assert await create(client, (TOPIC, "t", PREFIXED, "User:*", "*", Operation.ALL, ALLOW)) == [0]
+        await client.produce("t", batch(b"v"))
+        (topic,) = (await waiting.receive()).responses
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_denied else 0
+        assert (topic.partitions[0].error_code, bool(topic.partitions[0].records)) == (code, not is_denied)
+
+
+async def test_a_denial_holds_for_the_next_request(tmp_path: Path) -> None:
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     async with serving(tmp_path, **EVERYONE_MAY) as running:
-        client, waiting, in_session = [await running.connect() for _ in range(3)]
+        client, in_session = [await running.connect() for _ in range(2)]
         await client.create("t")
         first = fetch_request("t", 0)
         first.session_epoch = 0
         session_id = (await in_session.call(first, 12)).session_id
-        await waiting.send(fetch_request("t", 0, max_wait_ms=60_000), 12)
-        await trio.testing.wait_all_tasks_blocked(0.01)
-        # Kafka, too, asks for the rights of a Fetch at its beginning only
         assert await create(client, (TOPIC, "t", LITERAL, "User:*", "*", READ, DENY)) == [0]
         assert await create(client, (TOPIC, "t", LITERAL, "User:*", "*", WRITE, ALLOW)) == [0]
-        await client.produce("t", batch(b"v"))
-        (topic,) = (await waiting.receive()).responses
-        assert (topic.partitions[0].error_code, bool(topic.partitions[0].records)) == (0, True)
         assert (await client.call(fetch_request("t", 0), 12)).responses[0].partitions[0].error_code == denied
         for epoch, code in ((1, denied), (2, denied), (3, 0)):
             if not code:
