@@ -69,6 +69,9 @@ class PlainByScram:
     ) -> Challenge:
         if not (hmac.compare_digest(computed_key, credential.stored_key) and may_succeed):
             raise wrong_password(user)
+        _, current, may_succeed = self._credential(user)  # it may have been changed while the password was computed
+        if not (hmac.compare_digest(current.stored_key, credential.stored_key) and may_succeed):
+            raise wrong_password(user)
         self._right[user] = credential.stored_key, self._hash(user, password)
         check_authorization_id(authorization_id, user)
         return Challenge(b"", user)

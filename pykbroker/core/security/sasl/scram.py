@@ -156,9 +156,14 @@ class ScramExchange:
         begun.client_signature.update(signed)
         begun.server_signature.update(signed)
         is_right = proves(self._of, begun.stored_key, begun.client_signature.digest(), proof)
-        if not is_right or begun.user is None:
+        if not is_right or begun.user is None or not self._is_current(begun.user, begun.stored_key):
             raise AuthenticationFailed("the user is unknown, or the password is wrong", user=self._user)
         return Challenge(b"v=" + b64encode(begun.server_signature.digest()), begun.user)
+
+    def _is_current(self, user: str, stored_key: bytes) -> bool:
+        """Whether the credential is still that of the user: it may have been changed since the first message."""
+        credential, may_succeed = self._credential_of(user)
+        return may_succeed and hmac.compare_digest(credential.stored_key, stored_key)
 
 
 class _Begun(NamedTuple):

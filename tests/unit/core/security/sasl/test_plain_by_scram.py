@@ -103,6 +103,20 @@ def test_a_changed_or_removed_credential_holds_for_the_next_log_in(users: Users)
     assert users.log_in(b"\0alice\0new") == INVALID
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_credential_that_is_changed_while_a_password_is_computed_holds(users: Users, is_removed: bool) -> None:
+    answer = users.plain.answer(b"\0alice\0alice-secret")
+    assert isinstance(answer, Computation)
+    computed = answer.compute()
+    if is_removed:
+        del users.credentials[SHA_256, "alice"]
+    else:
+        users.set("alice", "new")
+    with pytest.raises(AuthenticationFailed, match=INVALID):
+        answer.answer(computed)
+    assert users.log_in(b"\0alice\0alice-secret") == INVALID
+
+
 def test_neither_few_iterations_nor_the_keys_of_an_unknown_user_let_anyone_in(users: Users) -> None:
     users.credentials[SHA_256, "weak"] = scram_credential(SHA_256, "p", b"salt", 4095)
     assert [users.log_in(b"\0weak\0p") for _ in range(2)] == [INVALID] * 2

@@ -184,6 +184,18 @@ def test_a_credential_with_too_few_iterations_lets_no_one_in() -> None:
         assert user == expected
 
 
+@pytest.mark.parametrize("password", [None, "other"])
+def test_a_credential_that_is_changed_between_the_messages_holds(password: str | None) -> None:
+    users = {"bob": CREDENTIALS[SHA_256]}
+    exchange = Scram(SHA_256, users.get, lambda: UnknownUsers(b"key")).begin("server")
+    message = final(SHA_256, "n=bob,r=client", exchange.answer(b"n,,n=bob,r=client").token)
+    del users["bob"]
+    if password is not None:
+        users["bob"] = scram_credential(SHA_256, password, SALT, ITERATIONS_MIN)
+    with pytest.raises(AuthenticationFailed, match="the password is wrong"):
+        exchange.answer(message)
+
+
 @pytest.mark.parametrize("name", ["bob", "nobody"])
 def test_an_unknown_user_fails_like_a_known_one_with_a_wrong_password(name: str) -> None:
     exchange = begin()
