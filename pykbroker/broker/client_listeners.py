@@ -5,6 +5,8 @@
 2. A listener that is removed closes at once, with its connections.
 3. As in Kafka, an open listener keeps its address, and the registration of the broker keeps the listeners of its start.
    Clients of an added listener get the address that they connected to, and no other broker that has no such listener.
+4. As in Kafka, a listener of the start has the log-in of the static configs, whatever dynamic ones were set since. A
+   broker therefore starts whatever they are.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ class ClientListeners:
         self._followed = settings.config
         self._acceptor: Callable[[ListenerSettings, BrokerConfig], Listener] | None = None
         self._accepting: dict[str, Listener] = {}
+        self._since_start = {*self.bound}
+        """The listeners of the start that have not been closed."""
         self._is_closed = False
 
     def names(self, config: BrokerConfig) -> list[str]:
@@ -120,12 +124,16 @@ class ClientListeners:
 
     def _listen(self, name: str, bound: Bound) -> None:
         if self._acceptor is not None:
-            accepting = self._acceptor(self._declared[name], self._followed)
+            if name in self._since_start:
+                accepting = self._acceptor(self._of_start[name], self._config)
+            else:
+                accepting = self._acceptor(self._declared[name], self._followed)
             listen(bound, accepting, self.secured.of(name))
             self._accepting[name] = accepting
 
     def _close(self, name: str) -> None:
         self.bound.pop(name).close()
+        self._since_start.discard(name)
         self.secured.close(name)
         accepting = self._accepting.pop(name, None)
         closed = 0 if accepting is None else accepting.close()

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from pykbroker.broker import metadata
 from pykbroker.broker.parts import Parts
 from pykbroker.core.address import Address
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.server.limits import Limits
-from tests.unit.apis.conftest import Client, LocalBroker, fetch_request, serving
+from tests.unit.apis.conftest import FREE_PORT, Client, LocalBroker, fetch_request, serving
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -27,6 +29,7 @@ from wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from wire.messages.sasl_handshake import SaslHandshakeRequest
 
 HOST, OWN = "127.0.0.1", "PLAINTEXT://127.0.0.1:0"
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_{}="secret";'
 STATIC = {
     "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,EXT:PLAINTEXT",
     "advertised_listeners": "PLAINTEXT://localhost:1",  # of the other listeners none is advertised, so that they may go
@@ -165,12 +168,11 @@ async def test_a_listener_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 async def test_an_added_listener_has_the_log_in_of_its_configs_also_after_a_restart(tmp_path: Path) -> None:
     port, own = await free_port(), "listener.name.ext."
-    plain = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_{}="secret";'
     added = {
         "listeners": f"{OWN},EXT://{HOST}:{port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXT:SASL_PLAINTEXT",
         f"{own}sasl.enabled.mechanisms": "PLAIN",
-        f"{own}plain.sasl.jaas.config": plain.format("alice"),
+        f"{own}plain.sasl.jaas.config": PLAIN.format("alice"),
     }
     for start in range(2):
         async with serving(tmp_path, **STATIC) as local_broker:
@@ -185,7 +187,7 @@ async def test_an_added_listener_has_the_log_in_of_its_configs_also_after_a_rest
             await stranger.send(MetadataRequest(topics=[]), 12)
             assert await stranger.closed()
             if not start:  # as in Kafka, an open listener keeps its users
-                changed = {f"{own}plain.sasl.jaas.config": plain.format("zoe")}
+                changed = {f"{own}plain.sasl.jaas.config": PLAIN.format("zoe")}
                 assert (await altered(client, {**changed})).error_code == 0
             for user, code in ((b"alice", 58 * start), (b"zoe", 58 * (1 - start))):
                 one = await connected(local_broker, port)
@@ -199,3 +201,30 @@ async def test_an_added_listener_has_the_log_in_of_its_configs_also_after_a_rest
             if start:  # its own configs do not keep the listener from being removed
                 assert (await altered(client, {"listeners": None})).error_code == 0
                 assert await logged_in.closed()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"listener.name.plaintext.plain.sasl.jaas.config": "rubbish"},
+        {"listener.name.plaintext.plain.sasl.jaas.config": PLAIN.format("zoe")},
+        {"listener.name.plaintext.sasl.enabled.mechanisms": "GSSAPI"},
+        {"sasl.enabled.mechanisms": "SCRAM-SHA-256"},
+    ],
+)
+async def test_a_listener_of_the_start_keeps_its_log_in_as_in_kafka_also_after_a_restart(
+    tmp_path: Path, changed: dict[str, str | None]
+) -> None:
+    protocol = SecurityProtocol.SASL_PLAINTEXT
+    static: dict[str, str] = {
+        "listener_security_protocol_map": "PLAINTEXT:SASL_PLAINTEXT",
+        "sasl_enabled_mechanisms": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": PLAIN.format("alice"),
+    }
+    for start in range(2):
+        async with serving(tmp_path, listeners=(replace(FREE_PORT, protocol=protocol),), **static) as local_broker:
+            client = await local_broker.connect()
+            assert (await client.call(SaslHandshakeRequest("PLAIN"), 1)).error_code == 0
+            assert (await client.call(SaslAuthenticateRequest(b"\0alice\0secret"), 1)).error_code == 0
+            if not start:
+                assert (await altered(client, changed)).error_code == 0
