@@ -6,13 +6,10 @@ import click
 
 from pykbroker.cli.parameters import together
 
-VARIABLES = TLS, USER, AUTHORIZE = "PYKBROKER_TLS", "PYKBROKER_USER", "PYKBROKER_AUTHORIZE"
-"""The variables that stand for the options."""
-
 security_options = together(
     click.option(
         "--tls",
-        envvar=TLS,
+        envvar="PYKBROKER_TLS",
         show_envvar=True,
         type=click.Choice(["auto"]),
         help="Serve clients over TLS, with a certificate that this start makes beside the data, and that the next "
@@ -21,7 +18,7 @@ security_options = together(
     click.option(
         "--user",
         "users",
-        envvar=USER,
+        envvar="PYKBROKER_USER",
         show_envvar=True,
         metavar="NAME[:PASSWORD]|@FILE",
         multiple=True,
@@ -32,7 +29,7 @@ security_options = together(
     ),
     click.option(
         "--authorize",
-        envvar=AUTHORIZE,
+        envvar="PYKBROKER_AUTHORIZE",
         show_envvar=True,
         is_flag=True,
         help="Let users do only what ACLs allow. The first --user is a super user, who may do everything.",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+
 import click
 
 from pykbroker.cli.parameters import TOPIC_FORM, address, console_option, set_option, topic
@@ -48,7 +51,13 @@ DEFAULT = "127.0.0.1:9092"
     help="The directory with a directory for the data of each broker. [default: that of `pykbroker start`, followed by "
     "-cluster]",
 )
-@click.option("--memory", is_flag=True, help="Keep no data: use a temporary directory that is removed at exit.")
+@click.option(
+    "--memory",
+    envvar="PYKBROKER_MEMORY",
+    show_envvar=True,
+    is_flag=True,
+    help="Keep no data: use a temporary directory that is removed at exit.",
+)
 @security_options
 @click.option(
     "--topic",
@@ -63,7 +72,14 @@ DEFAULT = "127.0.0.1:9092"
     "Serve metrics of the first broker to Prometheus at /metrics, and health checks at /healthz and /readyz. The "
     "others take the ports after it."
 )
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
+@click.option(
+    "--log-level",
+    envvar="PYKBROKER_LOG_LEVEL",
+    show_envvar=True,
+    type=click.Choice(LOG_LEVELS),
+    default="info",
+    show_default=True,
+)
 def cluster(
     brokers: int,
     replicas: int | None,
@@ -83,14 +99,13 @@ def cluster(
     """Start a cluster of several brokers on this machine, a process each, and run until Ctrl-C or SIGTERM.
 
     The first line on stdout reports the addresses once clients can connect to all brokers. The first broker is the
-    controller, too. With --tls or --user, brokers authenticate each other by certificates.
+    controller, too. With --tls or --user, brokers authenticate each other by certificates. A variable such as
+    PYKBROKER_NUM_PARTITIONS sets a config of all brokers; --set takes precedence.
     """
     from pykbroker.cli.cluster.plan import ClusterPlan
     from pykbroker.cli.cluster.run import run
     from pykbroker.cli.cluster.security import ClusterSecurity
     from pykbroker.cli.new_users import new_users
-    from pykbroker.core.config.of_each_broker import check_shared
-    from pykbroker.core.errors import StartError
 
     check_topics(topics)
     if replicas is None:
@@ -99,14 +114,47 @@ def cluster(
         raise click.UsageError(f"--replicas {replicas} needs at least {replicas} brokers: write --brokers {replicas}")
     if memory and data_dir:
         raise click.UsageError("--memory and --data-dir contradict each other: choose one of them")
-    try:
-        check_shared(dict(configs))
-    except StartError as error:
-        raise click.BadParameter(str(error), param_hint="'--set'") from None
+    given = dict(configs)
+    of_variables = configs_of_variables(given)
     new = new_users(users, "--user")
     security = ClusterSecurity(tls is not None, tuple(user.name for user in new), authorize)
-    plan = ClusterPlan(brokers, replicas, listen, topics, configs, log_level, advertise, console, security)
+    plan = ClusterPlan(
+        brokers,
+        replicas,
+        listen,
+        topics,
+        tuple({**of_variables, **given}.items()),
+        log_level,
+        advertise,
+        console,
+        security,
+        of_variables=frozenset(of_variables.keys() - given.keys()),
+    )
     run(plan, data_dir, new, memory=memory, restarts=not no_restart)
+
+
+def configs_of_variables(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the configs in PYKBROKER_* variables. `given` are those of --set.
+
+    click.ClickException: a variable names no config. click.BadParameter: one of both cannot be the same for all.
+    """
+    from pykbroker.core.config.environment import own_configs
+    from pykbroker.core.config.of_each_broker import check_shared
+    from pykbroker.core.errors import StartError
+
+    try:
+        check_shared(given)
+    except StartError as error:
+        raise click.BadParameter(str(error), param_hint="'--set'") from None
+    try:
+        found = own_configs(os.environ)
+    except StartError as error:
+        raise click.ClickException(str(error)) from None
+    try:
+        check_shared(found.texts)
+    except StartError as error:
+        raise click.ClickException(found.blamed(str(error), ())) from None
+    return dict(found.texts)
 
 
 def check_topics(texts: tuple[str, ...]) -> None:

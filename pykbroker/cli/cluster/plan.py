@@ -39,6 +39,8 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     console: Address | None = None
     security: ClusterSecurity = ClusterSecurity()
     directory: str = ""
+    of_variables: frozenset[str] = frozenset()
+    """The configs that each broker has from a variable of its environment, as no list of processes shows it."""
 
     @property
     def controller(self) -> Address:
@@ -110,7 +112,8 @@ class ClusterPlan(msgspec.Struct, frozen=True):
         options += self._set("node.id", str(node_id))
         secured = self.security.configs(given, self.data_dir(node_id), self.data_dir(CONTROLLER), self.brokers)
         for config, value in {**replication_configs(self.replicas), **given, **secured}.items():
-            options += self._set(config, value)
+            if config not in self.of_variables or value != given[config]:
+                options += self._set(config, value)
         if node_id == self.brokers:
             options += [part for topic in self.topics for part in ("--topic", topic)]
         return [*options, "--log-level", self.log_level]

@@ -18,7 +18,6 @@ from pykbroker.cli.cluster import member
 from pykbroker.cli.cluster.plan import CONTROLLER, ClusterPlan, of_broker
 from pykbroker.cli.cluster.security import certificate_name
 from pykbroker.cli.cluster.users_file import UsersFile
-from pykbroker.cli.security_options import VARIABLES
 from pykbroker.cli.signals import STOPPING
 from pykbroker.cli.start.data_dirs import default_data_dir, make_data_dir
 from pykbroker.cli.start.own_certificates import trust
@@ -26,6 +25,7 @@ from pykbroker.cli.start.process import write_log
 from pykbroker.cli.start.run import EXIT_CODE_IMPATIENT
 from pykbroker.cli.start.users import log_in
 from pykbroker.core.address import Address
+from pykbroker.core.config.environment import without_options
 from pykbroker.core.errors import StartError
 from pykbroker.core.new_user import NewUser
 from pykbroker.core.security.own_certificates import AUTHORITY
@@ -101,7 +101,7 @@ class SupervisedBroker:
                 stdin=self._lifelines.watched(self.node_id),
                 stderr=theirs,
                 held=held,
-                environ={name: value for name, value in os.environ.items() if name not in VARIABLES},
+                environ=without_options(os.environ),
                 own_session=True,  # Ctrl-C reaches only this process, which stops the brokers in order
             )
         finally:

@@ -77,19 +77,19 @@ class ClusterSecurity(msgspec.Struct, frozen=True):
         for config in (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL) if self.has_certificates else ():
             if config in configs:
                 return (
-                    f"--set {config} and --tls or --user contradict each other: leave it out, and brokers use a"
+                    f"{config} and --tls or --user contradict each other: leave it out, and brokers use a"
                     " listener of their own with certificates"
                 )
         for config in configs if self.has_certificates else ():
             if is_of_certificates(config):
                 return (
-                    f"--set {config} would replace the certificates by which brokers know each other: write"
+                    f"{config} would replace the certificates by which brokers know each other: write"
                     f" {listener_prefix(self.protocol.name)}{config}, for clients alone"
                 )
             for prefix in map(listener_prefix, (BROKERS, CONTROLLERS)):
                 name = config.removeprefix(prefix)
                 if name != config and (is_of_certificates(name) or name in (CLIENT_AUTH, RULES)):
-                    return f"--set {config} contradicts the certificates by which brokers know each other: leave it out"
+                    return f"{config} contradicts the certificates by which brokers know each other: leave it out"
         return None
 
     def _refusal_of_brokers(self, configs: Mapping[str, str]) -> str | None:

@@ -67,6 +67,12 @@ def own_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:
     return EnvironmentConfigs({name: environ[variable] for name, variable in variables.items()}, variables)
 
 
+def without_options(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those that stand for options of commands."""
+    of_options = {f"{OWN_PREFIX}{option}" for option in OPTIONS}
+    return {name: text for name, text in environ.items() if name not in of_options}
+
+
 def config_name(variable: str) -> str:
     """Return the config that a variable without its prefix stands for."""
     return variable.lower().replace("_", ".").replace("...", "-").replace("..", "_")

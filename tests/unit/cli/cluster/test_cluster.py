@@ -23,6 +23,7 @@ from pykbroker.cli.cluster.users_file import UsersFile
 from pykbroker.cli.main import pykbroker
 from pykbroker.cli.new_users import new_users
 from pykbroker.core.address import Address
+from pykbroker.core.config.environment import OPTIONS
 from pykbroker.core.config.of_each_broker import OF_EACH_BROKER
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.secret import Secret
@@ -120,7 +121,7 @@ async def test_a_broker_that_starts_again_makes_no_users_so_that_a_removed_one_s
         """A process that announces a broker, and ends."""
 
         def __init__(self, command: list[str], held: tuple[int, ...], environ: dict[str, str], **_: object) -> None:
-            assert not {"PYKBROKER_TLS", "PYKBROKER_USER"} & {*environ}
+            assert {name for name in environ if name.startswith("PYKBROKER_")} == {"PYKBROKER_NUM_PARTITIONS"}
             users.append("--user" in command)
             assert (file.descriptor in held) == users[-1]
             told = ("the password of bob is x",) if users[-1] else ()
@@ -144,8 +145,9 @@ async def test_a_broker_that_starts_again_makes_no_users_so_that_a_removed_one_s
 
     monkeypatch.setattr("pykbroker.cli.cluster.run.BrokerProcess", Announcing)
     monkeypatch.setattr("trio.lowlevel.wait_readable", readable)
-    monkeypatch.setenv("PYKBROKER_TLS", "auto")
-    monkeypatch.setenv("PYKBROKER_USER", "bob")
+    for option in OPTIONS:
+        monkeypatch.setenv(f"PYKBROKER_{option}", "a value that no broker of the cluster could use")
+    monkeypatch.setenv("PYKBROKER_NUM_PARTITIONS", "3")
     users = list[bool]()
     with closing(UsersFile(new_users(["bob"], "--user"))) as file:
         broker = SupervisedBroker(ClusterPlan(1, 1, HERE), 1, member.TEMPORARY, Lifelines(), HERE, file)
@@ -156,6 +158,45 @@ async def test_a_broker_that_starts_again_makes_no_users_so_that_a_removed_one_s
             assert file.is_closed, "the passwords are needed no longer"
     assert users == [True, False]
     assert "password" not in repr(Announcement(HERE, "id", {}, None, broker.told))
+
+
+def test_variables_set_configs_of_all_brokers_and_are_not_in_the_list_of_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans = list[ClusterPlan]()
+    monkeypatch.setattr("pykbroker.cli.cluster.run.run", lambda plan, *_, **__: plans.append(plan))
+    for name, value in {
+        "SUPER_USERS": "User:root",
+        "MIN_INSYNC_REPLICAS": "1",
+        "SSL_KEYSTORE_PASSWORD": "canary",
+        "LOG_RETENTION_MS": "3000",
+        "MEMORY": "1",
+        "LOG_LEVEL": "error",
+    }.items():
+        monkeypatch.setenv(f"PYKBROKER_{name}", value)
+    options = ["--user", "alice:secret", "--authorize", "--set", "log.retention.ms=4000"]
+    assert CliRunner().invoke(pykbroker, ["cluster", *options]).exit_code == 0
+    (plan,) = plans
+    words = plan.options(2, HERE, HERE)
+    assert "super.users=User:root;User:alice;User:CN=broker-1;User:CN=broker-2;User:CN=broker-3" in words
+    assert "log.retention.ms=4000" in words
+    assert not [word for word in words if word.startswith(("min.insync.replicas", "ssl.keystore.password"))]
+    assert plan.log_level == "error"
+
+
+@pytest.mark.parametrize(
+    ("variable", "sentence"),
+    [
+        ("PYKBROKER_LOG_DIRS", "PYKBROKER_LOG_DIRS: log.dirs cannot be set for a whole cluster: leave it out"),
+        ("PYKBROKER_NUM_PARTITION", "PYKBROKER_NUM_PARTITION: There is no broker config num.partition; did you mean"),
+    ],
+)
+def test_a_variable_that_no_cluster_can_have_is_refused(
+    variable: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "3")
+    refused = CliRunner().invoke(pykbroker, ["cluster", "--memory"])
+    assert (refused.exit_code, sentence in refused.stderr) == (1, True)
 
 
 async def test_the_second_signal_kills_the_brokers_and_the_log_says_so(
