@@ -14,33 +14,45 @@ from pykbroker.core.security.secret import Secret
 
 PASSWORD_BYTES = 12
 """The random bytes of a generated password, which has 16 characters."""
+NAME_CHARACTERS_MAX = 32_762
+"""The longest name: behind `User:`, it is the principal of ACLs, and Kafka's strings have at most 32,767 bytes."""
 
 
 def new_users(texts: Iterable[str], place: str) -> tuple[NewUser, ...]:
     """Return the users of the words of an option or argument. click.BadParameter: one is none, or is there twice."""
     found: dict[str, NewUser] = {}
-    for line in chain.from_iterable(lines_of(text, place) for text in texts):
+    for where, line in chain.from_iterable(lines_of(text, place) for text in texts):
         name, colon, password = line.partition(":")
         is_one_line = not set("\r\n").intersection(line) and not line.startswith("#")  # as a file could have it
         if not (name and name.isascii() and name.isprintable() and is_one_line) or (colon and not password):
-            raise click.BadParameter("a user is NAME[:PASSWORD], with a name in ASCII, or @FILE", param_hint=place)
+            raise click.BadParameter(
+                f"{where}a user is NAME[:PASSWORD], with a name in ASCII, or @FILE", param_hint=place
+            )
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise click.BadParameter(f"{where}a name has at most {NAME_CHARACTERS_MAX:,} characters", param_hint=place)
         if name in found:
-            raise click.BadParameter(f"{name} is there twice: leave one out", param_hint=place)
+            raise click.BadParameter(f"{where}{name} is there twice: leave one out", param_hint=place)
         found[name] = NewUser(name, Secret(password or secrets.token_urlsafe(PASSWORD_BYTES)), is_generated=not colon)
     return tuple(found.values())
 
 
-def lines_of(text: str, place: str) -> Iterator[str]:
-    """Yield the text, or for @FILE the lines of the file that are neither empty nor begin with #."""
+def lines_of(text: str, place: str) -> Iterator[tuple[str, str]]:
+    """Yield the text, or for @FILE the lines of the file that are neither empty nor begin with #.
+
+    Before a line stands its number for an error, which has no other part of it: it may be a password.
+    """
     if not text.startswith("@"):
-        yield text
+        yield "", text
         return
     try:
         with open(text[1:], encoding="utf-8") as file:
             lines = [line.rstrip("\n") for line in file]
     except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"cannot read {text[1:]} ({error})", param_hint=place) from None
-    yield from (line for line in lines if line and not line.startswith("#"))
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise click.BadParameter(f"cannot read {text[1:]} ({reason})", param_hint=place) from None
+    for number, line in enumerate(lines, 1):
+        if line and not line.startswith("#"):
+            yield f"{text[1:]}:{number}: ", line
 
 
 def new_salt() -> bytes:

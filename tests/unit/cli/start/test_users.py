@@ -45,12 +45,30 @@ def test_a_user_has_a_password_of_the_option_or_of_a_file_or_gets_one(tmp_path: 
         (["a:secret\nb:secret"], "a user is NAME"),
         (["#a:secret"], "a user is NAME"),
         (["alice:secret", "alice"], "alice is there twice"),
-        (["@/nowhere"], "cannot read /nowhere"),
+        ([f"{'u' * 32_763}:secret"], "a name has at most 32,762 characters"),
+        (["@/nowhere"], r"cannot read /nowhere \(No such file or directory\)"),
     ],
 )
 def test_a_user_that_is_none_is_refused_without_its_password(texts: list[str], reason: str) -> None:
     with pytest.raises(click.BadParameter, match=reason) as raised:
         users(texts)
+    assert "secret" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"alice:x\n\nsecret:\n", "file:3: a user is NAME"),
+        (b"alice:secret\nalice:secret\n", "file:2: alice is there twice: leave one out"),
+        (b"secret\xff\n", r"file \(it is no text in UTF-8\)"),
+    ],
+)
+def test_the_line_of_a_file_that_is_no_user_is_named_without_its_text(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(click.BadParameter, match=reason) as raised:
+        users([f"@{tmp_path}/file"])
     assert "secret" not in raised.value.message
 
 
