@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pykbroker.cli.client_config import client_config_option, security_of_command, security_settings
+from pykbroker.cli.client_config import CLIENT_CONFIG_OPTION, client_config_option, security_of_command
 from pykbroker.cli.own_address import DEFAULT_TEXT, default_bootstrap
 from pykbroker.cli.parameters import bootstrap_servers, together
 from pykbroker.core.address import Address
@@ -24,8 +24,6 @@ T = TypeVar("T")
 ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
 BOOTSTRAP_VARIABLE = "PYKBROKER_BOOTSTRAP"
-SECURED = ": a listener with TLS or SASL does so, and needs --client-config"
-"""The meaning that an end of the connection may have to a command without TLS and SASL."""
 
 bootstrap_option = together(
     click.option(
@@ -48,31 +46,36 @@ def ask(
     work: Callable[[Admin], Awaitable[T]],
     option: str = "--bootstrap",
     security: ClientSecurity | None = None,
+    security_option: str = CLIENT_CONFIG_OPTION,
 ) -> T:
     """Return what `work` returns for an admin client of the first broker that answers. `option` names the brokers.
 
-    `security` is by default that of --client-config.
+    `security` is by default that of --client-config. `security_option` names the option that has it.
 
     click.ClickException: no broker answers, or it refuses a request.
     """
     import trio
 
+    from pykbroker.client.admin.admin_session import NoneAnswered
     from pykbroker.client.errors import Disconnected, UnsupportedVersion
     from pykbroker.core.errors import ApiError
+    from wire.errors import EncodeError
 
+    security = security or security_of_command()
+    told = partial(security.failure_text, setting=f"security.protocol in {security_option}")
     try:
         return trio.run(converse, bootstrap, work, security)
     except BrokenPipeError:
         raise  # the reader of the output has gone, as in `pykbroker topics list | head -1`
     except OSError as error:
+        reasons = "; ".join(map(told, error.failures if isinstance(error, NoneAnswered) else [error]))
         raise click.ClickException(
-            f"no broker answers on {named(bootstrap)} ({error}): start one, or choose another with {option}"
+            f"no broker answers on {named(bootstrap)} ({reasons}): start one, or choose another with {option}"
         ) from None
     except trio.TooSlowError:
         raise click.ClickException(trio.run(explain_silence, bootstrap, security)) from None
-    except (ApiError, Disconnected, UnsupportedVersion) as error:
-        hint = SECURED if type(error) is Disconnected and not security_settings() and security is None else ""
-        raise click.ClickException(f"{error}{hint}") from None
+    except (ApiError, Disconnected, EncodeError, UnsupportedVersion) as error:  # EncodeError: a name is too long
+        raise click.ClickException(told(error)) from None
 
 
 def asking(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:

@@ -9,6 +9,7 @@ import click
 if TYPE_CHECKING:
     from pykbroker.client.security import ClientSecurity
 
+CLIENT_CONFIG_OPTION = "--client-config"
 VARIABLE = "PYKBROKER_CLIENT_CONFIG"
 PATH = "pykbroker.cli.client_config"
 """The key of the file's path in the context of a command."""
@@ -29,8 +30,8 @@ ATTRIBUTES: dict[str, Any] = {
     "callback": note,
     "help": "The properties of a Java client, of which those of TLS and SASL are used.",
 }
-CLIENT_CONFIG = click.Option(["--client-config"], **ATTRIBUTES)
-client_config_option = click.option("--client-config", **ATTRIBUTES)
+CLIENT_CONFIG = click.Option([CLIENT_CONFIG_OPTION], **ATTRIBUTES)
+client_config_option = click.option(CLIENT_CONFIG_OPTION, **ATTRIBUTES)
 
 
 def security_settings(context: click.Context | None = None) -> dict[str, str]:
@@ -38,18 +39,16 @@ def security_settings(context: click.Context | None = None) -> dict[str, str]:
 
     click.ClickException: a setting is wrong.
     """
-    context = context or click.get_current_context(silent=True)
-    path = None if context is None else context.meta.get(PATH)
+    path = path_of(context)
     if path is None:
         return {}
-    from pykbroker.cli.start.server_properties import read_properties
     from pykbroker.client.security_settings import InvalidSetting, settings_of_properties
     from pykbroker.core.errors import StartError
 
     try:
-        return settings_of_properties(read_properties(path).texts)
+        return settings_of_properties(read_client_properties(path))
     except (StartError, InvalidSetting) as error:
-        raise click.ClickException(f"--client-config {path}: {error}") from None
+        raise click.ClickException(f"{CLIENT_CONFIG_OPTION} {path}: {error}") from None
 
 
 def security_of_command(context: click.Context | None = None) -> ClientSecurity:
@@ -58,6 +57,29 @@ def security_of_command(context: click.Context | None = None) -> ClientSecurity:
 
     given = security_settings(context)
     try:
-        return client_security(given, "--client-config")
+        return client_security(given, f"{CLIENT_CONFIG_OPTION} {path_of(context)}")
     except InvalidSetting as error:
         raise click.ClickException(str(error)) from None
+
+
+def path_of(context: click.Context | None) -> str | None:
+    """Return the path of the file of a command, which is by default the current one."""
+    context = context or click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(PATH)
+
+
+def read_client_properties(path: str) -> dict[str, str]:
+    """Return the properties of a Java client in a file, with the variables of its config providers replaced.
+
+    StartError: the file, or one that a variable names, cannot be read.
+    """
+    from pykbroker.cli.start.server_properties import read_properties
+    from pykbroker.core.config.providers import resolve
+    from pykbroker.core.errors import ApiError, StartError
+    from pykbroker.world.config_sources import SystemConfigSources
+
+    texts = read_properties(path).texts
+    try:
+        return resolve(texts, texts, SystemConfigSources())
+    except ApiError as error:
+        raise StartError(str(error)) from None

@@ -51,15 +51,16 @@ class ClientSecurity(msgspec.Struct, frozen=True):
 
         return ClientTls(self.tls(), host, port, self.hints)
 
-    def failure_text(self, error: Exception) -> str:
+    def failure_text(self, error: Exception, setting: str = "security_protocol") -> str:
         """Return the failure of a first connection in words, and what else the end of a connection may mean.
 
         A listener with TLS or SASL names no cause to a client without: it closes the connection, as one of Kafka does.
+        `setting` names the setting that would change that.
         """
         missing = [name for name, own in (("TLS", self.tls), ("SASL", self.sasl)) if own is None]
         if type(error) is not Disconnected or not missing:
             return str(error)
-        return f"{error}: a listener with {' or '.join(missing)} does so, and needs another security_protocol"
+        return f"{error}: a listener with {' or '.join(missing)} does so, and needs another {setting}"
 
 
 PLAINTEXT = ClientSecurity()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykbroker.client.client_tls import reason_of
 from pykbroker.client.security import PLAINTEXT, ClientSecurity
+from pykbroker.client.tls_hints import TlsHints
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.secret import Secret
@@ -110,8 +111,8 @@ def settings_of_properties(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: texts[dotted] for name in names if (dotted := name.replace("_", ".")) in texts}
 
 
-def client_security(given: Mapping[str, Any], place: str = "the client") -> ClientSecurity:
-    """Return how a client connects. `place` names the settings in errors.
+def client_security(given: Mapping[str, Any], place: str = "") -> ClientSecurity:
+    """Return how a client connects. `place` names the file of a Java client that has the settings, if there is one.
 
     Raise InvalidSetting for a setting that is unknown, is not supported, has no effect, or does not work.
     """
@@ -136,7 +137,9 @@ def client_security(given: Mapping[str, Any], place: str = "the client") -> Clie
 
     context = tls_context(chosen, place) if protocol.has_tls else None
     tls = None if context is None else lambda: context
-    return ClientSecurity(tls, mechanism_of(chosen, place) if protocol.has_sasl else None, random_bits)
+    hints = TlsHints("ssl.truststore.location", "ssl.keystore.location") if place else TlsHints()
+    sasl = mechanism_of(chosen, place) if protocol.has_sasl else None
+    return ClientSecurity(tls, sasl, random_bits, hints=hints)
 
 
 def protocol_of(text: Any) -> SecurityProtocol:
@@ -169,7 +172,7 @@ def java_context(given: Mapping[str, Any], place: str) -> ssl.SSLContext:
 
     texts = {name.replace("_", "."): str(given[name]) for name in JAVA_TLS if name in given}
     try:
-        settings = client_tls_settings(place, ListenerConfigs(texts, ListenerSettings("CLIENT")))
+        settings = client_tls_settings(place or "the client", ListenerConfigs(texts, ListenerSettings("CLIENT")))
         return client_context(settings, wall_ms() / 1000)
     except StartError as error:
         raise InvalidSetting(str(error)) from None
@@ -219,17 +222,19 @@ def mechanism_of(given: Mapping[str, Any], place: str) -> ClientMechanism:
     from pykbroker.core.security.sasl.client import CLIENT_MECHANISMS, client_mechanism
 
     name = str(given.get("sasl_mechanism", "")).strip()
+    setting = f"{place}: sasl.mechanism" if place else "sasl_mechanism"
     if name not in CLIENT_MECHANISMS:
-        found = f"sasl_mechanism={name!r} is not supported" if name else "sasl_mechanism is missing"
+        found = f"{setting}={name!r} is not supported" if name else f"{setting} is missing"
         raise InvalidSetting(f"{found}: use {', '.join(CLIENT_MECHANISMS)}")
     if JAAS in given:
         user, password = jaas_credentials(name, str(given[JAAS]), place)
     else:
         user, password = (str(given.get(each) or "") for each in ("sasl_plain_username", "sasl_plain_password"))
     if not user or not password:
-        raise InvalidSetting(
-            f"the user or the password of {name} is missing: set sasl_plain_username and sasl_plain_password, or {JAAS}"
-        )
+        lacks = f"the user or the password of {name} is missing"
+        if place:
+            raise InvalidSetting(f'{place}: {lacks}: write username="…" password="…" in sasl.jaas.config')
+        raise InvalidSetting(f"{lacks}: set sasl_plain_username and sasl_plain_password, or {JAAS}")
     return client_mechanism(name, user, Secret(password))
 
 
@@ -241,11 +246,12 @@ def jaas_credentials(mechanism: str, line: str, place: str) -> tuple[str, str]:
     try:
         module = parse_jaas(line)
     except ValueError as error:
-        raise InvalidSetting(f"{place}: sasl.jaas.config: {error}") from None
+        raise InvalidSetting(f"{place or 'the client'}: sasl.jaas.config: {error}") from None
     needed = PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
     if module.name != needed:
         raise InvalidSetting(
-            f"{place}: sasl.jaas.config names the class {module.name}, and {mechanism} needs {needed} required …;"
+            f"{place or 'the client'}: sasl.jaas.config names the class {module.name}, and {mechanism} needs {needed}"
+            " required …;"
         )
     user, password = (module.options.get(each, Secret("")).reveal() for each in ("username", "password"))
     return user, password

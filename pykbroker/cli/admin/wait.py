@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.ask import bootstrap_option, converse, named
-from pykbroker.cli.client_config import security_of_command
+from pykbroker.cli.client_config import CLIENT_CONFIG_OPTION, security_of_command
 from pykbroker.cli.own_address import own_listener
 from pykbroker.core.address import Address
 
@@ -59,9 +59,12 @@ def wait(context: click.Context, bootstrap: Sequence[Address], timeout: float) -
     click.echo(f"The broker on {named(bootstrap)} answers.")
 
 
-async def answered(bootstrap: Sequence[Address], timeout: float, security: ClientSecurity) -> str | None:
+async def answered(
+    bootstrap: Sequence[Address], timeout: float, security: ClientSecurity, option: str = CLIENT_CONFIG_OPTION
+) -> str | None:
     """Request metadata until the broker answers. Return None, or the last failure if `timeout` seconds pass.
 
+    `option` has the security.
     click.ClickException: broker or client refuse the other, which no further attempt changes.
     """
     import trio
@@ -74,7 +77,7 @@ async def answered(bootstrap: Sequence[Address], timeout: float, security: Clien
         except AuthenticationError as refusal:
             raise click.ClickException(str(refusal)) from None
         except (OSError, Disconnected) as failure:
-            return str(failure)
+            return security.failure_text(failure, f"security.protocol in {option}")
         except trio.TooSlowError:
             return NO_METADATA
         return None

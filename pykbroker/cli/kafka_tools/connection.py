@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 REACH_S_MAX = 60
 """The longest wait for a broker: Kafka's default.api.timeout.ms. Init containers rely on it to wait for a start."""
+COMMAND_CONFIG = "--command-config"
 
 
 def bootstrap(given: Given) -> tuple[Address, ...]:
@@ -38,13 +39,13 @@ def bootstrap(given: Given) -> tuple[Address, ...]:
 
 def file_properties(given: Given, *options: str) -> dict[str, str]:
     """Return the properties in the files of options. InvalidCommandLine: one cannot be read."""
-    from pykbroker.cli.start.server_properties import read_properties
+    from pykbroker.cli.client_config import read_client_properties
     from pykbroker.core.errors import StartError
 
     found: dict[str, str] = {}
     for path in given.all(*options):
         try:
-            found.update(read_properties(path).texts)
+            found.update(read_client_properties(path))
         except StartError as error:
             raise InvalidCommandLine(str(error)) from None
     return found
@@ -55,7 +56,7 @@ def security_of(settings: Mapping[str, Any]) -> ClientSecurity:
     from pykbroker.client.security_settings import InvalidSetting, client_security, split_security
 
     try:
-        return client_security(split_security(settings)[0], "--command-config")
+        return client_security(split_security(settings)[0], COMMAND_CONFIG)
     except InvalidSetting as error:
         raise InvalidCommandLine(str(error)) from None
 
@@ -71,7 +72,7 @@ def talk(given: Given, work: Callable[[Admin], Awaitable[None]], *, reach_s: flo
     security = security_of(security_settings(file_properties(given, "command-config")))
     if reach_s:
         reach(servers, reach_s, security)
-    ask(servers, work, "--bootstrap-server", security)
+    ask(servers, work, "--bootstrap-server", security, COMMAND_CONFIG)
 
 
 def talk_in_time(given: Given, work: Callable[[Admin], Awaitable[None]]) -> None:
@@ -86,7 +87,7 @@ def reach(servers: Sequence[Address], within_s: float, security: ClientSecurity)
     from pykbroker.cli.admin.wait import answered
     from pykbroker.cli.ask import named
 
-    reason = trio.run(answered, servers, within_s, security)
+    reason = trio.run(answered, servers, within_s, security, COMMAND_CONFIG)
     if reason is not None:
         raise click.ClickException(
             f"no broker has answered on {named(servers)} within {within_s:g} s ({reason}): start one, or name another"

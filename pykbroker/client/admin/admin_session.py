@@ -22,6 +22,14 @@ CONNECT_S_MAX = 5
 """The maximum time for a connection attempt and the ApiVersions response, which every Kafka broker sends at once."""
 
 
+class NoneAnswered(OSError):
+    """The error of several brokers of which none answers. `failures` has that of each."""
+
+    def __init__(self, failures: Sequence[Exception]) -> None:
+        super().__init__("; ".join(map(str, failures)))
+        self.failures = failures
+
+
 async def with_admin(
     bootstrap: Sequence[Address],
     client_id: str,
@@ -55,7 +63,7 @@ async def with_admin(
 async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> BrokerConnection:
     """Return a connection to the first of these brokers that answers.
 
-    Raise AuthenticationError if none answers and one refuses the client, or is refused.
+    If none of several answers, raise AuthenticationError if one refuses the client, or is refused, else NoneAnswered.
     """
     failures: list[Exception] = []
     for address in bootstrap:
@@ -67,11 +75,11 @@ async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> Broker
             failures.append(error)
     if len(failures) == 1:
         raise failures[0]
-    text = "; ".join(map(str, failures))
+    none = NoneAnswered(failures)
     for failure in failures:
         if isinstance(failure, AuthenticationError):
-            raise AuthenticationError(text, failure.code)
-    raise OSError(text)
+            raise AuthenticationError(str(none), failure.code)
+    raise none
 
 
 async def connect_in_time(

@@ -88,3 +88,9 @@ def test_partitions_of_an_absent_topic_name_the_topic(broker: str) -> None:
     result = CliRunner().invoke(command, ["topics", "alter", "absent", "--partitions", "3", "-b", broker])
     assert result.exit_code == 1
     assert result.stderr == "Error: Topic 'absent' (UNKNOWN_TOPIC_OR_PARTITION)\n"
+
+
+def test_a_name_that_no_request_can_have_is_an_error_without_traceback(broker: str) -> None:
+    result = CliRunner().invoke(command, ["acls", "allow", "bob", "READ", "--topic", "u" * 40_000, "-b", broker])
+    assert result.exit_code == 1
+    assert result.stderr == "Error: CreateAclsRequest v3: a string of more than 32767 bytes\n"

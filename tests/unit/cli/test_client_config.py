@@ -71,7 +71,13 @@ def test_a_command_that_cannot_connect_names_the_cause(secured: RunningBroker, f
     file.write_text("")
     refused = listed(secured.bootstrap, file)
     assert refused.exit_code == 1
-    assert "closed the connection: a listener with TLS or SASL does so, and needs --client-config" in refused.stderr
+    for protocol, missing in (("PLAINTEXT", "TLS or SASL"), ("SASL_PLAINTEXT", "TLS"), ("SSL", "SASL")):
+        file.write_text(right.replace("SASL_SSL", protocol))
+        hint = f"a listener with {missing} does so, and needs another security.protocol in --client-config"
+        for bootstrap in (secured.bootstrap, f"127.0.0.1:1,{secured.bootstrap}"):
+            assert f"closed the connection: {hint}" in listed(bootstrap, file).stderr
+        waiting = ["wait", "--timeout", "0.1", "-b", secured.bootstrap, "--client-config", str(file)]
+        assert protocol == "PLAINTEXT" or hint in CliRunner().invoke(command, waiting).stderr
     file.write_text(right.replace("secret", "wrong"))
     for bootstrap in (secured.bootstrap, f"{secured.bootstrap},127.0.0.1:1"):
         refused = listed(bootstrap, file)
@@ -80,3 +86,31 @@ def test_a_command_that_cannot_connect_names_the_cause(secured: RunningBroker, f
     file.write_text("".join(line for line in right.splitlines(keepends=True) if "truststore" not in line))
     refused = listed(secured.bootstrap, file)
     assert (refused.exit_code, "the broker's certificate is refused" in refused.stderr) == (1, True)
+    assert refused.stderr.endswith("by ssl.truststore.location\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("sasl.jaas.config", 'of SCRAM-SHA-256 is missing: write username="…" password="…" in sasl.jaas.config'),
+        ("sasl.mechanism", "sasl.mechanism is missing: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+    ],
+)
+def test_what_a_file_lacks_is_named_as_in_java(secured: RunningBroker, file: Path, line: str, reason: str) -> None:
+    kept = [each for each in file.read_text().splitlines(keepends=True) if not each.startswith(line)]
+    file.write_text("".join(kept))
+    refused = listed(secured.bootstrap, file)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(f"Error: --client-config {file}: ")
+    assert refused.stderr.endswith(f"{reason}\n")
+
+
+def test_a_config_provider_has_a_password_as_in_java(secured: RunningBroker, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "secrets").write_text("password=secret\n")
+    provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    declared = f"config.providers=file\nconfig.providers.file.class={provider}\n"
+    file.write_text(declared + file.read_text().replace("secret", f"${{file:{tmp_path}/secrets:password}}"))
+    assert "orders" in listed(secured.bootstrap, file).stdout
+    (tmp_path / "secrets").unlink()
+    refused = listed(secured.bootstrap, file)
+    assert f"--client-config {file}: Could not read properties from file {tmp_path}/secrets" in refused.stderr

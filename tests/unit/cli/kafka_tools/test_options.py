@@ -102,7 +102,7 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-topics --list --bootstrap-server kafka", "Invalid url in bootstrap.servers: kafka."),
         (
             "kafka-topics --list --bootstrap-server kafka:1 --command-config {tls}",
-            "the user or the password of PLAIN is missing",
+            "--command-config: the user or the password of PLAIN is missing: write username=",
         ),
         ("kafka-topics --list --bootstrap-server kafka:1 --command-config {none}", "cannot read {none}"),
         ("kafka-configs --bootstrap-server kafka:1 --describe", "At least one entity type must be specified"),
@@ -152,7 +152,7 @@ def test_an_unknown_tool_and_a_tool_without_options_are_refused(capsys: pytest.C
         ("kafka-console-producer --bootstrap-server k:1", 'Missing required argument "[topic]"'),
         (
             "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property security.protocol=SASL_SSL",
-            "sasl_mechanism is missing: use PLAIN, SCRAM-SHA-256",
+            "--command-config: sasl.mechanism is missing: use PLAIN, SCRAM-SHA-256",
         ),
         (
             "kafka-console-producer --bootstrap-server k:1 --topic a --producer-property transactional.id=x",
