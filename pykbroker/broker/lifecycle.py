@@ -31,7 +31,7 @@ from pykbroker.server.connections import Connections, ignore
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import ApiTable
-from pykbroker.storage.directory.log_directory import LOCK
+from pykbroker.storage.files.lock import LOCK
 from wire.error_codes import ErrorCode
 from wire.sentinels import NO_BROKER_EPOCH
 

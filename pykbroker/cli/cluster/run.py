@@ -20,7 +20,7 @@ from pykbroker.cli.cluster.security import certificate_name
 from pykbroker.cli.cluster.users_file import UsersFile
 from pykbroker.cli.signals import STOPPING
 from pykbroker.cli.start.data_dirs import default_data_dir, make_data_dir
-from pykbroker.cli.start.own_certificates import trust
+from pykbroker.cli.start.own_certificates import locked, trust
 from pykbroker.cli.start.process import write_log
 from pykbroker.cli.start.run import EXIT_CODE_IMPATIENT
 from pykbroker.cli.start.users import log_in
@@ -194,7 +194,8 @@ def make_certificates(plan: ClusterPlan) -> None:
             directory, authority = plan.data_dir(node_id), plan.data_dir(CONTROLLER)
             make_data_dir(directory)
             name = certificate_name(node_id)
-            keep_certificates(directory, plan.hosts(node_id), time.time(), authority=authority, name=name)
+            with locked(directory):
+                keep_certificates(directory, plan.hosts(node_id), time.time(), authority=authority, name=name)
     except StartError as error:
         raise click.ClickException(str(error)) from None
 

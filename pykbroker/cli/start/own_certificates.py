@@ -6,7 +6,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from pykbroker.core.config.listener_configs import listener_prefix
 from pykbroker.core.config.listeners import ListenerSettings
@@ -15,6 +16,9 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.security.own_certificates import AUTHORITY, hosts_of
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.settings import Settings
+from pykbroker.storage.files.lock import LOCK, lock_directory
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_off_loop import SystemOffLoop
 
 logger = logging.getLogger(__name__)
 
@@ -42,16 +46,32 @@ def check_own_certificate(texts: Mapping[str, str], listeners: Iterable[Listener
 def prepare_certificates(settings: Settings) -> str:
     """Make the certificates unless an earlier start has made them, and return what clients set.
 
-    StartError: they cannot be made.
+    StartError: they cannot be made, or another broker uses them.
     """
     from pykbroker.tls.own_certificates import keep_certificates
 
     directory = settings.data_dirs[0]
     authority = os.path.join(directory, AUTHORITY)
     hosts = hosts_of(settings.listeners, socket.gethostname())
-    if keep_certificates(directory, hosts, time.time()):
+    with locked(directory):
+        is_new = keep_certificates(directory, hosts, time.time())
+    if is_new:
         logger.info("made a certificate for %s, signed by %s", ", ".join(sorted(hosts)), authority)
     return trust((listener.protocol for listener in settings.listeners), authority)
+
+
+@contextmanager
+def locked(directory: str) -> Iterator[None]:
+    """Keep others from using a directory during the block. StartError: another broker uses it.
+
+    That broker would read new certificates soon, which may not be for the hosts of its listeners.
+    """
+    disk = SystemDisk(directory, SystemOffLoop())
+    lock_directory(disk)
+    try:
+        yield
+    finally:
+        disk.unlock(LOCK)
 
 
 def trust(protocols: Iterable[SecurityProtocol], authority: str) -> str:

@@ -17,7 +17,6 @@ from contextlib import suppress
 
 import trio
 
-from pykbroker.core.errors import StartError
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.checkpoint_writer import CheckpointWriter
@@ -31,6 +30,7 @@ from pykbroker.storage.directory.truncation import Truncation
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS
 from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.lock import LOCK, lock_directory
 from pykbroker.storage.files.partition_directory import (
     DELETE,
     METADATA,
@@ -47,14 +47,13 @@ from pykbroker.storage.log.log import Log
 from pykbroker.storage.log.opener import Opener
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.opening import LOADED_MAX, Loaded
-from pykbroker.world.disk import Disk, Locked
+from pykbroker.world.disk import Disk
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.portions import portions
 from wire.sentinels import NO_BROKER_EPOCH
 
 logger = logging.getLogger(__name__)
 
-LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLOSING_AT_ONCE = 64
 CHORE_INTERVAL_S = 1
@@ -123,13 +122,7 @@ class LogDirectory:
         `jitter` returns a random number from 0 to 1. The directories of a broker share an `opener`. At most
         `loaded_max` sealed segments are open at a time.
         """
-        try:
-            disk.lock(LOCK)
-        except Locked as held:
-            raise StartError(
-                f"{disk.path} is in use by another broker ({held}): stop that broker, or name another "
-                "directory with --data-dir or in log.dirs"
-            ) from held
+        lock_directory(disk)
         try:
             checkpoints, marker = await RootCheckpoints.read(disk), await read_disposable(disk, CLEAN_SHUTDOWN)
             directory = cls(

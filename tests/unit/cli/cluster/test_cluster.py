@@ -22,6 +22,9 @@ from pykbroker.cli.cluster.security import ClusterSecurity
 from pykbroker.cli.cluster.users_file import UsersFile
 from pykbroker.cli.main import pykbroker
 from pykbroker.cli.new_users import new_users
+from pykbroker.cli.start.options import Options
+from pykbroker.cli.start.own_certificates import locked
+from pykbroker.cli.start.run import own_certificate
 from pykbroker.core.address import Address
 from pykbroker.core.config.environment import OPTIONS
 from pykbroker.core.config.of_each_broker import OF_EACH_BROKER
@@ -99,6 +102,27 @@ def test_a_later_start_keeps_the_certificates_of_all_brokers(tmp_path: Path) -> 
     assert {name: content for name, content in more.items() if name in first} == first
     make_certificates(ClusterPlan(9, 1, HERE, directory=str(tmp_path)))
     assert len(list(tmp_path.iterdir())) == 3, "brokers without TLS and users need none"
+
+
+@pytest.mark.parametrize("is_cluster", [False, True])
+def test_a_second_start_leaves_the_certificates_of_a_running_broker_alone(tmp_path: Path, is_cluster: bool) -> None:
+    def start(host: str) -> None:
+        address = Address(host, 0)
+        if is_cluster:
+            plan = ClusterPlan(1, 1, HERE, advertise=address, security=ClusterSecurity(True), directory=str(tmp_path))
+            make_certificates(plan)
+        else:
+            advertise = (("SSL", address),)
+            own_certificate(Options(advertise=advertise, data_dir=str(directory), has_own_certificate=True).settings())
+
+    directory = tmp_path / "1"
+    start("one.example")
+    files = {path.name: path.read_bytes() for path in directory.iterdir()}
+    with locked(str(directory)), pytest.raises(click.ClickException, match="is in use by another broker"):
+        start("other.example")
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == files
+    start("other.example")
+    assert (directory / "tls-broker.pem").read_bytes() != files["tls-broker.pem"]
 
 
 def test_the_brokers_read_users_from_a_file_that_ends_with_the_command() -> None:
