@@ -162,7 +162,8 @@ async def lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
 def run(plan: ClusterPlan, data_dir: str | None, users: Sequence[NewUser], *, memory: bool, restarts: bool) -> None:
     """Run the cluster until a signal.
 
-    click.ClickException: a broker did not start, or died and is not restarted, or certificates cannot be made.
+    click.ClickException: a broker did not start, or died and is not restarted, or the directory or certificates cannot
+    be made.
     click.exceptions.Exit: a second signal came before all brokers had stopped.
     """
     write_log(plan.log_level, "text")
@@ -170,7 +171,10 @@ def run(plan: ClusterPlan, data_dir: str | None, users: Sequence[NewUser], *, me
         raise click.UsageError(reason)
     with temporary_directory("pykbroker-cluster-") if memory else nullcontext() as temporary:
         path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
-        os.makedirs(path, exist_ok=True)
+        try:
+            make_data_dir(path)
+        except StartError as error:
+            raise click.ClickException(str(error)) from None
         warn_left_out(path, plan)
         plan = replace(plan, directory=path)
         make_certificates(plan)

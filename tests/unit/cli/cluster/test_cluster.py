@@ -68,6 +68,15 @@ def test_a_bad_topic_is_refused_before_a_broker_starts(topic: str, tmp_path: Pat
     assert not data.exists()
 
 
+def test_a_directory_that_cannot_be_made_is_refused_by_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = CliRunner().invoke(pykbroker, ["cluster", "--data-dir", f"{tmp_path}/file/data"])
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(
+        f"Error: cannot create the data directory {tmp_path}/file/data (Not a directory): "
+    )
+
+
 def test_the_data_of_brokers_that_are_not_started_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("1", "2", "3", "4", "notes"):
         (tmp_path / name).mkdir()
