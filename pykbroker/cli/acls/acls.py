@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.acls.words import (
+    host_address,
     host_option,
     one_resource,
     operation_names,
@@ -18,6 +19,7 @@ from pykbroker.cli.acls.words import (
 from pykbroker.cli.ask import asking
 from pykbroker.cli.completion import user_names
 from pykbroker.cli.tables import Table, json_option
+from pykbroker.core.config.authorizer_configs import ALLOW_EVERYONE, SUPER_USERS
 from pykbroker.core.ip_address import java_text
 
 if TYPE_CHECKING:
@@ -125,7 +127,7 @@ async def remove(
 @principal_argument
 @operations_argument
 @resource_options
-@click.option("--host", metavar="ADDRESS", type=java_text, default="*", help="The IP address of the client.")
+@click.option("--host", metavar="ADDRESS", type=host_address, default="*", help="The IP address of the client.")
 @asking
 async def check(admin: Admin, principal: str, operations: tuple[Operation, ...], host: str, **options: Any) -> None:
     """Tell whether a user may do something, and which ACL decides, or which one is missing.
@@ -150,14 +152,14 @@ async def check(admin: Admin, principal: str, operations: tuple[Operation, ...],
     for operation in operations:
         rule = index.rule(principal, host, operation, of.kind, of.name)
         denied |= not rule.allows
-        click.echo(f"{principal} {'may' if rule.allows else 'may not'} {operation_text(operation)} {about}: ", nl=False)
+        may, unless = ("may", "") if rule.allows else ("may not", f", unless {SUPER_USERS} has it")
         if isinstance(rule.reason, Acl):
-            click.echo(f"the ACL that decides is '{sentence(rule.reason)}'")
+            reason = f"the ACL that decides is '{sentence(rule.reason)}'"
         else:
-            reason = (
-                "no ACL allows it" if found else "no ACL is about it, unless allow.everyone.if.no.acl.found is true"
-            )
-            click.echo(f"{reason}; to allow it: {allow_command(principal, operation, of.kind, of.name)}")
+            unless += "" if found else f" or {ALLOW_EVERYONE} is true"
+            reason = "no ACL allows it" if found else "no ACL is about it"
+            reason += f"; to allow it: {allow_command(principal, operation, of.kind, of.name)}"
+        click.echo(f"{principal} {may} {operation_text(operation)} {about}{unless}: {reason}")
     if denied:
         raise click.exceptions.Exit(1)
 

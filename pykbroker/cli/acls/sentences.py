@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from pykbroker.cli.tables import cell_text
 from pykbroker.core.security.acl.acl import Acl, PatternType, PermissionType, name_of
 from pykbroker.core.security.acl.words import resource_text
 from pykbroker.core.security.operation import Operation, ResourceType
 
 
 def sentence(acl: Acl) -> str:
-    """Return an ACL as a sentence."""
+    """Return an ACL as a sentence. Control characters are escaped: anybody who may create ACLs has chosen them."""
     verb = "may" if acl.permission_type == PermissionType.ALLOW else "must not"
     where = "" if acl.host == "*" else f" from {acl.host}"
     is_prefix = acl.pattern_type == PatternType.PREFIXED
     on = resource_text(acl.resource_type, acl.resource_name, is_prefix=is_prefix)
-    return f"{acl.principal} {verb} {operation_text(acl.operation)} {on}{where}"
+    return cell_text(f"{acl.principal} {verb} {operation_text(acl.operation)} {on}{where}")
 
 
 def operation_text(operation: int) -> str:

@@ -9,7 +9,7 @@ import click
 
 from pykbroker.cli.completion import group_names, topic_names
 from pykbroker.cli.parameters import together
-from pykbroker.core.ip_address import java_text
+from pykbroker.core.ip_address import java_text, parse_ip
 from pykbroker.core.security.operation import Operation, ResourceType
 
 CLUSTER = "kafka-cluster"
@@ -56,8 +56,19 @@ resource_options = together(
     click.option("--cluster", is_flag=True, help="The cluster itself."),
     click.option("--prefix", is_flag=True, help="NAME is the beginning of names."),
 )
+
+
+def host_address(text: str) -> str:
+    """Return an IP address as Java writes it, or '*'. An ACL with the name of a host would apply to no client."""
+    try:
+        parse_ip(text.partition("%")[0] if text != "*" else "::")
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no IP address: write one such as 10.0.0.7, or '*' for all") from None
+    return java_text(text)
+
+
 host_option = click.option(
-    "--host", metavar="ADDRESS", type=java_text, default="*", help="Only clients with this IP address."
+    "--host", metavar="ADDRESS", type=host_address, default="*", help="Only clients with this IP address."
 )
 
 

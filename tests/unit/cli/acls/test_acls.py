@@ -67,6 +67,12 @@ def test_acls_are_created_listed_and_removed(broker: str) -> None:
     assert len(listed(broker)) == 3
 
 
+def test_control_characters_of_names_are_escaped(broker: str) -> None:
+    of = ("alice", "READ", "--group", "red\x1b[31m")
+    for word, verb in (("allow", ""), ("remove", "removed: ")):
+        assert run(broker, word, *of).stdout == f"{verb}User:alice may READ group red\\x1b[31m\n"
+
+
 def test_an_acl_that_denies_is_removed_without_those_that_allow_or_are_of_other_hosts(broker: str) -> None:
     of = ("bob", "READ", "--topic", "orders")
     run(broker, "allow", *of)
@@ -85,8 +91,8 @@ def test_a_check_names_the_acl_that_decides_or_the_one_that_is_missing(broker: s
     missing = run(broker, "check", "alice", "READ", "--topic", "orders")
     assert missing.exit_code == 1
     assert missing.stdout == (
-        "User:alice may not READ topic orders: no ACL is about it, unless allow.everyone.if.no.acl.found is true;"
-        " to allow it: pykbroker acls allow alice READ --topic orders\n"
+        "User:alice may not READ topic orders, unless super.users has it or allow.everyone.if.no.acl.found is true: no"
+        " ACL is about it; to allow it: pykbroker acls allow alice READ --topic orders\n"
     )
     run(broker, "allow", "alice", "READ", "--topic", "ord", "--prefix")
     allowed = run(broker, "check", "alice", "READ,DESCRIBE", "--topic", "orders")
@@ -98,11 +104,15 @@ def test_a_check_names_the_acl_that_decides_or_the_one_that_is_missing(broker: s
     ]
     partly = run(broker, "check", "alice", "READ,WRITE", "--topic", "orders")
     assert partly.exit_code == 1
-    assert "may not WRITE topic orders: no ACL allows it; to allow it: pykbroker acls allow" in partly.stdout
+    assert (
+        "may not WRITE topic orders, unless super.users has it: no ACL allows it; to allow it: pykbroker acls allow"
+        in partly.stdout
+    )
     run(broker, "deny", "*", "ALL", "--topic", "*", "--host", "10.0.0.1")
     assert run(broker, "check", "alice", "READ", "--topic", "orders").exit_code == 0
     denied = run(broker, "check", "alice", "READ", "--topic", "orders", "--host", "10.0.0.1")
     assert denied.exit_code == 1
+    assert "may not READ topic orders, unless super.users has it: the ACL that" in denied.stdout
     assert denied.stdout.endswith("decides is 'User:* must not do anything with every topic from 10.0.0.1'\n")
 
 
@@ -113,6 +123,8 @@ def test_a_check_names_the_acl_that_decides_or_the_one_that_is_missing(broker: s
         (["allow", "alice", "READ", "--topic", "a", "--group", "b"], "an ACL is about one resource"),
         (["allow", "alice", "READ", "--cluster", "--prefix"], "--prefix is about the NAME"),
         (["list", "--prefix"], "--prefix is about the NAME"),
+        (["deny", "alice", "READ", "--topic", "a", "--host", "evil.example"], "'evil.example' is no IP address"),
+        (["check", "alice", "READ", "--topic", "a", "--host", ""], "'' is no IP address: write one such as 10.0.0.7"),
         (["allow", "alice", "EAT", "--topic", "a"], "'EAT' is no operation: write some of ALL, READ"),
         (["allow", "", "READ", "--topic", "a"], "is no principal"),
         (["check", "alice", "READ", "--topic", "a", "--prefix"], "leave --prefix out"),
