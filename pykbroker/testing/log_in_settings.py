@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class LogInSettings:
 
     bootstrap: str
     authority: str | None
-    users: Mapping[str, str]
+    users: Mapping[str, str] = field(repr=False)
 
     @property
     def protocol(self) -> str:

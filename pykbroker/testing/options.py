@@ -38,7 +38,7 @@ class BrokerOptions:
     port: int = 0
     topics: Mapping[str, int] = field(default_factory=dict)
     """Topic name -> number of partitions, or `BROKER_DEFAULT`."""
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The static configs, those of PYKBROKER_* variables included."""
     data_dir: str | None = None
     """The directory that keeps the data. None stands for a temporary directory."""
@@ -49,7 +49,7 @@ class BrokerOptions:
     """The address of the controller if it runs in another process."""
     tls: bool = False
     """Whether clients use TLS, with a certificate that the broker makes."""
-    users: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The passwords by name of the users who log in. Without any, nobody does."""
     authority: str | None = None
     """The directory of the authority that signs the certificate, by default that of the data."""

@@ -42,6 +42,9 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     of_variables: frozenset[str] = frozenset()
     """The configs that each broker has from a variable of its environment, as no list of processes shows it."""
 
+    def __repr__(self) -> str:
+        return f"ClusterPlan({self.counted}, {self.listen})"  # configs may be passwords
+
     @property
     def controller(self) -> Address:
         """Return the address of the controller's listener. Its port follows those of the brokers."""

@@ -56,6 +56,9 @@ class ReadOptions(msgspec.Struct, frozen=True):
     limits: TriggerLimits = TriggerLimits()
     """The limits of a micro-batch."""
 
+    def __repr__(self) -> str:
+        return f"ReadOptions({self.selection})"  # settings of a consumer may be passwords
+
 
 def batch_options(options: Mapping[str, str]) -> ReadOptions:
     """Return the options of a batch query, from names in lower case. Raise InvalidOption."""

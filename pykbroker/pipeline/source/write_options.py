@@ -26,6 +26,9 @@ class WriteOptions(msgspec.Struct, frozen=True):
     topic: str | None = None
     """The topic of all rows, or None if each row names its own."""
 
+    def __repr__(self) -> str:
+        return f"WriteOptions({self.topic})"  # settings of a producer may be passwords
+
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Return the options of a query that writes, from names in lower case. Raise InvalidOption."""
