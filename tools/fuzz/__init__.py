@@ -4,5 +4,5 @@
 
 `values` builds valid requests from the declarations. `mutate` changes requests as trees of fields or as bytes.
 `fuzzed_broker` passes them to a broker through connections without sockets, and checks the broker. The command keeps
-inputs that reach new code.
+inputs that reach new code. With `--logins`, it sends sequences of requests to a listener with SASL instead (`logins`).
 """

@@ -16,6 +16,7 @@ import click
 import trio
 
 from tools.fuzz.explore import Explorer, replay
+from tools.fuzz.logins import fuzz_logins
 
 
 @click.command()
@@ -30,9 +31,14 @@ from tools.fuzz.explore import Explorer, replay
     type=click.File(),
     help="Replay the inputs in this file instead: one per line, in hexadecimal digits.",
 )
-def main(seconds: float, seed: int, corpus: Path | None, file: IO[str] | None) -> None:
+@click.option("--logins", is_flag=True, help="Send log-ins to a listener with SASL instead, without a corpus.")
+def main(seconds: float, seed: int, corpus: Path | None, file: IO[str] | None, logins: bool) -> None:
     """Fuzz a broker in this process, guided by code coverage."""
     logging.basicConfig(level=logging.CRITICAL)
+    if logins:
+        logins_end_s = time.monotonic() + seconds
+        print(f"{trio.run(fuzz_logins, seed, lambda: time.monotonic() > logins_end_s)} sequences; no finding")
+        return
     if file is not None:
         trio.run(replay, [bytes.fromhex(line) for line in file if line.strip()])
         return
