@@ -16,11 +16,13 @@ from pykbroker.world.off_loop import OffLoop
 from wire.stored.metadata_security import UserScramCredentialRecord
 
 if TYPE_CHECKING:
-    from pykbroker.core.security.sasl.scram import ScramCredential, ScramHash, UnknownUsers
+    from pykbroker.core.security.sasl.scram import Kind, ScramCredential, ScramHash, UnknownUsers
     from pykbroker.server.login.table import SaslClient, SaslListener
 
 MS_PER_S = 1000
 KEY_BYTES = 32
+KINDS_MAX = 8
+"""The number of kinds of users among which an unknown one is. Each takes some 5 us of a log-in."""
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ class ListenerLogins:
         """The lock that leaves all threads but one to others, however many strangers send passwords, and that lets the
         addresses of clients take turns.
         """
-        self._unknown: dict[ScramHash, UnknownUsers] = {}
+        self._unknown: UnknownUsers | None = None
         self._unknown_of: tuple[ClusterImage | None, RecordsImage | None] = None, None
 
     def of(self, listener: ListenerSettings, texts: Texts) -> SaslListener | None:
@@ -86,27 +88,32 @@ class ListenerLogins:
 
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
-    def _unknown_users(self, of: ScramHash) -> UnknownUsers:
+    def _unknown_users(self) -> UnknownUsers:
         """Return what stands for the credentials of unknown users, which is the same on all brokers of a cluster.
 
-        It must not change with the users, nor by a restart: a stranger who asks twice, or two brokers, would learn
-        which users exist. The secret follows from the directory id of a broker, which is random, is known to all
-        brokers, and is shown only to clients that may list the users. The iterations are those of most users.
+        Their salts must not change with the users, nor by a restart: a stranger who asks twice, or two brokers, would
+        learn which users exist. The secret follows from the directory id of a broker, which is random, is known to all
+        brokers, and is shown only to clients that may list the users. The kinds are those of existing users.
         """
         image = self._image()
         cluster, records = self._unknown_of
-        if image.cluster is not cluster or image.records is not records:
-            self._unknown, self._unknown_of = {}, (image.cluster, image.records)
-        if of not in self._unknown:
-            from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, UnknownUsers
+        if self._unknown is None or image.cluster is not cluster or image.records is not records:
+            from pykbroker.core.security.sasl.scram import UnknownUsers
 
-            known = [each for each in image.records.of(UserScramCredentialRecord) if each.mechanism == of.number]
-            counts = Counter(each.iterations for each in known)
-            iterations = max(counts, key=lambda each: (counts[each], -each), default=ITERATIONS_MIN)
-            self._unknown[of] = UnknownUsers(self._secret(image.cluster), iterations, len(known))
-        return self._unknown[of]
+            self._unknown_of = image.cluster, image.records
+            self._unknown = UnknownUsers(self._secret(image.cluster), kinds_of_users(image.records))
+        return self._unknown
 
     def _secret(self, cluster: ClusterImage) -> bytes:
         """Return the secret of the broker with the lowest id that has registered directories."""
         directories = (min(broker.directories) for _, broker in sorted(cluster.brokers.items()) if broker.directories)
         return hashlib.sha256(self._cluster_id.encode() + next(directories, b"")).digest()
+
+
+def kinds_of_users(records: RecordsImage) -> dict[Kind, int]:
+    """Return the most frequent kinds of users, with the number of users of each."""
+    kinds: dict[str, Kind] = {}
+    for each in records.of(UserScramCredentialRecord):
+        kinds[each.name] = tuple(sorted((*kinds.get(each.name, ()), (each.mechanism, each.iterations))))
+    counts = Counter(kinds.values())
+    return dict(sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))[:KINDS_MAX])

@@ -4,7 +4,8 @@
 2. Neither channel binding nor the client's extensions mean anything. As in Kafka, extensions of the first message
    belong to what the client proves, and those of the final one do not.
 3. An unknown user has a salt of its own, the same each time, and fails at the same message as one with a wrong
-   password. Kafka refuses an unknown user one message sooner, which tells a stranger who has an account.
+   password. Kafka refuses an unknown user one message sooner, which tells a stranger who has an account. The mechanisms
+   and iterations of unknown users are distributed as those of the others.
 
 Source: RFC 5802, RFC 7677, ScramSaslServer and ScramMessages of Apache Kafka 4.3.1.
 """
@@ -15,7 +16,8 @@ import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import log
 from typing import NamedTuple
 
 from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge
@@ -37,6 +39,7 @@ TOKEN_AUTHENTICATION = r",tokenauth=(?i:true)(?:,|\Z)"
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
 """Kafka's limits (`ScramMechanism`, and `ScramControlManager.MAX_ITERATIONS`)."""
+SHARE_BYTES = 6
 NONCE_BITS = 130
 """The random bits of a nonce or a salt, of which Kafka writes a number in base 36."""
 CLAIMED_CHARS_MAX = 64
@@ -69,17 +72,47 @@ class ScramCredential:
         return f"ScramCredential({self.iterations} iterations)"
 
 
+Kind = tuple[tuple[int, int], ...]
+"""The credentials that a user has: the number of each mechanism, and its iterations."""
+USUAL_KIND: Kind = tuple((of.number, ITERATIONS_MIN) for of in (SHA_256, SHA_512))
+"""The kind of the users that pykbroker makes."""
+
+
 class UnknownUsers:
     """The facts from which the credentials of users without one are made up. The repr has no secret.
 
-    `secret` is the key of their salts: whoever knows it can distinguish them from others. `known` is the number of
-    users that have a credential.
+    `secret` is the key of their salts: whoever knows it can distinguish them from others. `kinds` are those of the
+    existing users, with the number of users of each.
     """
 
-    __slots__ = ("iterations", "known", "secret")
+    __slots__ = ("_texts", "kinds", "secret")
 
-    def __init__(self, secret: bytes, iterations: int = ITERATIONS_MIN, known: int = 0) -> None:
-        self.secret, self.iterations, self.known = secret, iterations, known
+    def __init__(self, secret: bytes, kinds: Mapping[Kind, int] | None = None) -> None:
+        self.secret, self.kinds = secret, kinds or {USUAL_KIND: 1}
+        self._texts = {kind: f"{kind}\0".encode() for kind in self.kinds}
+
+    def kind_of(self, user: str) -> Kind:
+        """Return the kind of an unknown user: each with the probability that an existing user has it."""
+        return self._chosen(user, list(self.kinds))
+
+    def iterations(self, of: ScramHash, user: str) -> int:
+        """Return the iterations of an unknown user, or of one that has no credential of this mechanism."""
+        kinds = [kind for kind in self.kinds if of.number in dict(kind)]
+        return dict(self._chosen(user, kinds))[of.number] if kinds else ITERATIONS_MIN
+
+    def _chosen(self, user: str, kinds: list[Kind]) -> Kind:
+        """Return one of the kinds, the same each time. If their numbers change, few users get another one.
+
+        The lowest of exponential variables whose rates are the numbers is chosen: weighted rendezvous hashing.
+        """
+        if len(kinds) == 1:
+            return kinds[0]
+        return max(kinds, key=lambda kind: log(self._share(kind, user)) / self.kinds[kind])
+
+    def _share(self, kind: Kind, user: str) -> float:
+        """Return a number above 0, at most 1, that no one can predict."""
+        made = hmac.digest(self.secret, self._texts[kind] + user.encode(), "sha256")
+        return (int.from_bytes(made[:SHARE_BYTES], "big") + 1) / (1 << 8 * SHARE_BYTES)
 
 
 class Scram:
@@ -203,7 +236,7 @@ def unknown_credential(of: ScramHash, user: str, unknown: UnknownUsers) -> Scram
     """Return the credential that no password fits, for a user without one: the same each time."""
     made = hmac.digest(unknown.secret, f"{of.mechanism}\0{user}".encode(), "sha512")
     salt = base36(int.from_bytes(made, "big") >> (8 * len(made) - NONCE_BITS))
-    return ScramCredential(salt.encode(), bytes(of.bytes), bytes(of.bytes), unknown.iterations)
+    return ScramCredential(salt.encode(), bytes(of.bytes), bytes(of.bytes), unknown.iterations(of, user))
 
 
 def base36(number: int) -> str:

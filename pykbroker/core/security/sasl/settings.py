@@ -46,7 +46,7 @@ class SaslSettings(msgspec.Struct, frozen=True):
     def mechanisms(
         self,
         credential_of: Callable[[ScramHash, str], ScramCredential | None],
-        unknown: Callable[[ScramHash], UnknownUsers],
+        unknown: Callable[[], UnknownUsers],
         key: bytes,
     ) -> dict[str, Mechanism]:
         """Return the enabled mechanisms by name. SCRAM asks `credential_of` for that of a user.
@@ -67,10 +67,10 @@ class SaslSettings(msgspec.Struct, frozen=True):
 def scram(
     of: ScramHash,
     credential_of: Callable[[ScramHash, str], ScramCredential | None],
-    unknown: Callable[[ScramHash], UnknownUsers],
+    unknown: Callable[[], UnknownUsers],
 ) -> Scram:
     """Return the SCRAM mechanism with this hash function."""
-    return Scram(of, lambda user: credential_of(of, user), lambda: unknown(of))
+    return Scram(of, lambda user: credential_of(of, user), unknown)
 
 
 def sasl_settings(texts: Texts, listener: ListenerSettings) -> SaslSettings:

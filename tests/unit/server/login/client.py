@@ -54,7 +54,7 @@ def listener(reauth_ms: int = 0) -> SaslListener:
         "SCRAM-SHA-256": Scram(SHA_256, {"alice": credential}.get, lambda: UnknownUsers(b"key")),
         "LASTING": Plain(users),
         "BY_SCRAM": PlainByScram(
-            lambda of, user: {"alice": credential}.get(user), lambda of: UnknownUsers(b"key"), b"key"
+            lambda of, user: {"alice": credential}.get(user), lambda: UnknownUsers(b"key"), b"key"
         ),
     }
     reauth = {"PLAIN": reauth_ms, "LASTING": 3000}

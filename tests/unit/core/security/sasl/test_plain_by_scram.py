@@ -10,6 +10,7 @@ from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
 from pykbroker.core.security.sasl.scram import (
     SHA_256,
     SHA_512,
+    Kind,
     ScramCredential,
     ScramHash,
     UnknownUsers,
@@ -27,7 +28,7 @@ class Users:
     def __init__(self) -> None:
         self.credentials: dict[tuple[ScramHash, str], ScramCredential] = {}
         self.plain = PlainByScram(
-            lambda of, user: self.credentials.get((of, user)), lambda of: UnknownUsers(b"secret"), b"key"
+            lambda of, user: self.credentials.get((of, user)), lambda: UnknownUsers(b"secret"), b"key"
         )
         self.computations = 0
 
@@ -126,17 +127,29 @@ def test_neither_few_iterations_nor_the_keys_of_an_unknown_user_let_anyone_in(us
         answer.answer(unknown_credential(SHA_256, "nobody", UnknownUsers(b"secret")).stored_key)
 
 
+ONLY_256, BOTH, ONLY_512 = ((1, 4096),), ((1, 4096), (2, 8192)), ((2, 4096),)
+
+
 @pytest.mark.parametrize(
-    ("by_256", "by_512", "key_bytes"), [(0, 0, 32), (1, 1, 32), (1, 2, 32), (1, 3, 64), (0, 1, 64)]
+    ("kinds", "share_of_512"),
+    [
+        ({}, 0),
+        ({ONLY_256: 9}, 0),
+        ({ONLY_512: 9}, 1),
+        ({BOTH: 1, ONLY_512: 1}, 0.5),
+        ({ONLY_256: 60, BOTH: 30, ONLY_512: 10}, 0.1),
+    ],
 )
-def test_the_password_of_an_unknown_user_takes_as_long_as_those_of_most_users(
-    by_256: int, by_512: int, key_bytes: int
+def test_the_password_of_an_unknown_user_takes_as_long_as_that_of_any_other(
+    kinds: dict[Kind, int], share_of_512: float
 ) -> None:
-    known = {SHA_256: by_256, SHA_512: by_512}
-    plain = PlainByScram(lambda of, user: None, lambda of: UnknownUsers(b"", 4096, known[of]), b"key")
-    answer = plain.answer(b"\0nobody\0p")
+    plain = PlainByScram(lambda of, user: None, lambda: UnknownUsers(b"secret", kinds), b"key")
+    found = [plain._credential(f"nobody-{number}") for number in range(2000)]
+    assert sum(of is SHA_512 for of, _, _ in found) / len(found) == pytest.approx(share_of_512, abs=0.03)
+    assert {credential.iterations for _, credential, _ in found} == {4096}
+    answer = plain.answer(b"\0nobody-0\0p")
     assert isinstance(answer, Computation)
-    assert len(answer.compute()) == key_bytes
+    assert len(answer.compute()) == found[0][0].bytes
 
 
 def test_nothing_that_is_kept_has_a_password(users: Users) -> None:

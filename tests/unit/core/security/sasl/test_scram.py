@@ -223,6 +223,20 @@ def test_an_unknown_user_has_a_salt_of_its_own_the_same_each_time() -> None:
     assert begin().answer(b"n,,n=x,r=1").token == begin().answer(b"n,,n=x,r=1").token
 
 
+def test_unknown_users_have_the_iterations_of_all_others_and_few_get_other_ones_when_users_change() -> None:
+    kinds = {((1, 4096), (2, 4096)): 70, ((1, 8192),): 20, ((2, 16_384),): 10}
+    before, after = UnknownUsers(b"1", kinds), UnknownUsers(b"1", {**kinds, ((1, 8192),): 22})
+    names = [f"nobody-{number}" for number in range(5000)]
+    made = {name: unknown_credential(SHA_256, name, before).iterations for name in names}
+    assert sum(each == 8192 for each in made.values()) / len(names) == pytest.approx(20 / 90, abs=0.02)
+    assert set(made.values()) == {4096, 8192}
+    assert {dict(before.kind_of(name)).get(1, made[name]) for name in names} == {4096, 8192}
+    assert all(dict(before.kind_of(name)).get(1, made[name]) == made[name] for name in names)  # PLAIN and SCRAM agree
+    changed = [name for name in names if unknown_credential(SHA_256, name, after).iterations != made[name]]
+    assert {made[name] for name in changed} == {4096}
+    assert len(changed) / len(names) < 0.03
+
+
 def test_no_repr_has_a_key() -> None:
     credential = CREDENTIALS[SHA_256]
     shown = repr(credential) + repr(begin()) + str(AuthenticationFailed("reason", user="bob"))

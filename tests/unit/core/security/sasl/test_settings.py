@@ -41,7 +41,7 @@ def test_the_configs_of_a_listener_and_of_a_mechanism_come_first() -> None:
     assert settings.reauth_ms == {"PLAIN": 30, "SCRAM-SHA-512": 20, "SCRAM-SHA-256": 20}
     assert (settings.receive_bytes_max, settings.failure_delay_ms) == (1000, 0)
     assert "canary" not in repr(settings)
-    made = settings.mechanisms(lambda of, user: None, lambda of: UnknownUsers(of.mechanism.encode()), b"key")
+    made = settings.mechanisms(lambda of, user: None, lambda: UnknownUsers(b"secret"), b"key")
     assert [type(mechanism) for mechanism in made.values()] == [Plain, Scram, Scram]
     assert list(made) == list(settings.enabled)
     firsts = {made[name].begin("n").answer(b"n,,n=x,r=c").token for name in list(made)[1:]}
@@ -70,7 +70,7 @@ def test_plain_has_users_of_its_own_or_those_of_scram(options: str, users: dict[
     texts = {"sasl.enabled.mechanisms": "PLAIN", PREFIX + "plain.sasl.jaas.config": line}
     settings = sasl_settings(texts, LISTENER)
     assert settings.users == users
-    made = settings.mechanisms(lambda of, user: None, lambda of: UnknownUsers(b""), b"key")["PLAIN"]
+    made = settings.mechanisms(lambda of, user: None, lambda: UnknownUsers(b""), b"key")["PLAIN"]
     assert type(made) is (PlainByScram if users is None else Plain)
 
 
