@@ -10,7 +10,7 @@ import trio
 from pykbroker.broker.directory_reports import DirectoryReports
 from pykbroker.broker.parts import Parts
 from pykbroker.core.group.requests import ForgetTopics
-from pykbroker.core.metadata.image import Delta, MetadataImage
+from pykbroker.core.metadata.image import BROKER_RESOURCE, Delta, MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.replica.partition.own_log import OwnLog
 from pykbroker.server.connections import Connections
@@ -46,6 +46,8 @@ class MetadataPublisher:
             self._parts.endpoints.note()
             if self._parts.acl_authorizer is not None:
                 self._parts.acl_authorizer.update(delta.image.acls.by_id)
+            if any(kind == BROKER_RESOURCE for kind, _ in delta.configs_changed):
+                await self._parts.current_config.read(delta.image)
             await self._parts.replicas.apply(delta)
             if delta.configs_changed:
                 await self._parts.secured.look(partial(self._parts.current_config.under, delta.image))

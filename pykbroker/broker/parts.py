@@ -11,7 +11,7 @@ import trio
 
 from pykbroker.broker.address import BoundListeners, all_advertised
 from pykbroker.broker.client_listeners import ClientListeners
-from pykbroker.broker.current_config import CurrentConfig, live_config
+from pykbroker.broker.current_config import CurrentConfig
 from pykbroker.broker.directories import leave_untouched, open_directories
 from pykbroker.broker.directory_states import DirectoryStates
 from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
@@ -172,14 +172,14 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
 
     Raise StartError if the broker cannot start. No directory stays locked in that case.
     """
-    config, live, turns = settings.config, live_config(settings.config), Turns(world.ticks_ns)
+    config, live, turns = settings.config, LiveConfig(settings.config), Turns(world.ticks_ns)
     descriptors = Descriptors(world.open_files_max, len(world.disks), config.pykbroker_client_descriptors_min)
     descriptors.check_start()
     configs = TopicConfigs(live)
     world, opened, identity, quorum = await open_node(settings, world, bound, configs, descriptors, turns)
     controller, images = quorum.controller, quorum.member.images
     image, committed = partial(getattr, images, "current"), partial(getattr, images, "committed")
-    current_config = CurrentConfig(live, image, identity.node_id)
+    current_config = CurrentConfig(live, image, identity.node_id, world.off_loop)
     endpoints = InterBrokerEndpoints(image, settings.inter_broker_listener, bound.secured.to_brokers)
     links = leader_links(config, world, endpoints)
     places = Places(opened, identity.directory_ids)

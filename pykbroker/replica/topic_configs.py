@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.config.check import check_configs, check_topic_configs
-from pykbroker.core.config.config import Texts, topic_config
+from pykbroker.core.config.config import BrokerConfig, Texts, topic_config
 from pykbroker.core.config.entries import describe_topic
 from pykbroker.core.config.live_config import Dynamic, LiveConfig, valid_texts
 from pykbroker.core.config.table import TOPIC
@@ -31,6 +31,8 @@ class TopicConfigs:
 
     def __init__(self, broker: LiveConfig) -> None:
         self._broker = broker
+        self._made_of: BrokerConfig | None = None
+        """The broker's config of which the cached values are made."""
         self._log_configs: dict[object, LogConfig] = {}
         self._descriptions: dict[object, list[CreatableTopicConfigs]] = {}
 
@@ -47,15 +49,15 @@ class TopicConfigs:
 
     def describe(self, overrides: Texts, dynamic: Dynamic) -> list[CreatableTopicConfigs]:
         """Return every config of a topic with these overrides. The list is shared and must not be changed."""
-        key = _key(overrides, dynamic)
+        broker, key = self._under(dynamic), frozenset(overrides.items())
         described = self._descriptions.get(key)
         if described is None:
             if len(self._descriptions) >= DESCRIPTIONS_MAX:
                 self._descriptions.clear()
-            described = self._descriptions[key] = self._describe(overrides, dynamic)
+            described = self._descriptions[key] = self._describe(overrides, broker)
         return described
 
-    def _describe(self, overrides: Texts, dynamic: Dynamic) -> list[CreatableTopicConfigs]:
+    def _describe(self, overrides: Texts, broker: BrokerConfig) -> list[CreatableTopicConfigs]:
         return [
             CreatableTopicConfigs(
                 name=entry.name,
@@ -64,21 +66,29 @@ class TopicConfigs:
                 config_source=entry.source,
                 is_sensitive=entry.sensitive,
             )
-            for entry in describe_topic(self._broker.under(dynamic), overrides)
+            for entry in describe_topic(broker, overrides)
         ]
 
     def log_config(self, overrides: Texts, dynamic: Dynamic) -> LogConfig:
         """Return the configs of a log whose topic has these overrides."""
-        key = _key(overrides, dynamic)
+        broker, key = self._under(dynamic), frozenset(overrides.items())
         config = self._log_configs.get(key)
         if config is None:
             if len(self._log_configs) >= LOG_CONFIGS_MAX:
                 self._log_configs.clear()
-            config = self._log_configs[key] = self._make(overrides, dynamic)
+            config = self._log_configs[key] = self._make(overrides, broker)
         return config
 
-    def _make(self, overrides: Texts, dynamic: Dynamic) -> LogConfig:
+    def _under(self, dynamic: Dynamic) -> BrokerConfig:
+        """Return the broker's config, and forget what is made of another one."""
         broker = self._broker.under(dynamic)
+        if broker is not self._made_of:
+            self._made_of = broker
+            self._log_configs.clear()
+            self._descriptions.clear()
+        return broker
+
+    def _make(self, overrides: Texts, broker: BrokerConfig) -> LogConfig:
         values = topic_config(broker, valid_texts(TOPIC, overrides))
         fields: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
         fields["segment_bytes"] = fields.get("internal_segment_bytes") or fields["segment_bytes"]
@@ -86,8 +96,3 @@ class TopicConfigs:
         fields["flush_before_ack"] = broker.pykbroker_flush_before_ack
         fields["validate_records"] = broker.pykbroker_validate_records
         return msgspec.convert({name: fields[name] for name in LogConfig.__struct_fields__}, LogConfig)
-
-
-def _key(overrides: Texts, dynamic: Dynamic) -> object:
-    """Return a hashable key of these overrides."""
-    return tuple(frozenset(texts.items()) for texts in (overrides, *dynamic))

@@ -24,8 +24,8 @@ def config_handlers(parts: Parts, answer_bytes_max: int, *, of_controllers: bool
     """
     controller, image, node_id = parts.controller, parts.image, parts.identity.node_id
     clients, ticks_ns, bytes_max = TelemetryClients(), parts.world.ticks_ns, parts.settings.config.telemetry_max_bytes
-    own = None if of_controllers else OwnConfigs(node_id, parts.live_config, image, parts.secured.check)
-    requests = parts.controller_requests
+    requests, off_loop = parts.controller_requests, parts.world.off_loop
+    own = None if of_controllers else OwnConfigs(node_id, parts.live_config, image, off_loop, parts.secured.check)
     return [
         DescribeConfigs(node_id, parts.live_config, image, answer_bytes_max),
         AlterConfigs(requests, own),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pykbroker.core.config.config import BrokerConfig, Texts, read_resolved
 from pykbroker.core.config.java_classes import check_no_classes
 from pykbroker.core.config.listener_change import OF_ALL_LISTENERS, STORES, check_listener_change
-from pykbroker.core.config.providers import has_variable, resolve
+from pykbroker.core.config.providers import has_variable, may_have_variables, resolve
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.config.row import Row, Update
 from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX, listener_row
@@ -42,11 +42,13 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
     """Raise ApiError for configs that broker `name` cannot have. The name "" is the cluster-wide default.
 
     `broker` is the config of this broker. Of another broker's configs only the names and each value are checked, since
-    its other configs are unknown here. The error is INVALID_REQUEST, as in Kafka. A config that names a Java class,
-    which Kafka would load, gets INVALID_CONFIG. A variable may stand for a number only if the provider of the variable
-    is also a dynamic config of `name`.
+    its other configs are unknown here. So are those of this broker if they have variables, and `broker` no sources of
+    them. The error is INVALID_REQUEST, as in Kafka. A config that names a Java class, which Kafka would load, gets
+    INVALID_CONFIG. A variable may stand for a number only if the provider of the variable is also a dynamic config of
+    `name`.
     """
     of_this = not name or is_this(name, broker.node_id)
+    is_known = of_this and (broker.sources is not None or not may_have_variables(wanted, broker.cluster, broker.broker))
     refuse_any(
         "Cannot update these configs dynamically",
         (config for config in wanted if config in BROKER and BROKER[config].update is Update.READ_ONLY),
@@ -62,15 +64,16 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
     try:
         own = wanted if broker.sources is None or not of_this else resolve(wanted, wanted, broker.sources)
         for config, text in own.items():
-            if (row := dynamic_row(config)) is not None and (of_this or not has_variable(text, wanted)):
+            if (row := dynamic_row(config)) is not None and (is_known or not has_variable(text, wanted)):
                 read_resolved(row, config, text, wanted[config])
-        if not of_this:
-            return
         if not name:
             refuse_any(
                 "Cannot update these configs at default cluster level, broker id must be specified",
                 (config for config in wanted if is_of_one_broker(config)),
             )
+        if not is_known:
+            return
+        if not name:
             changed = broker.with_dynamic(wanted, broker.broker)
         else:
             changed = broker.with_dynamic(broker.cluster, wanted)

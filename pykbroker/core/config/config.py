@@ -21,7 +21,7 @@ from pykbroker.core.config.group_bounds import check_broker_groups
 from pykbroker.core.config.host_counts import read_host_counts
 from pykbroker.core.config.java_classes import check_no_classes
 from pykbroker.core.config.providers import PREFIX as PROVIDERS
-from pykbroker.core.config.providers import ConfigSources, resolve
+from pykbroker.core.config.providers import VARIABLE_BEGIN, ConfigSources, resolve
 from pykbroker.core.config.row import ConfigTable, Row
 from pykbroker.core.config.table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS, listener_row
 from pykbroker.core.config.type import Value, invalid, refuse
@@ -268,7 +268,7 @@ def read_resolved(row: Row, name: str, text: str, written: str) -> Value:
     try:
         return row.read(text)
     except ApiError:
-        if text == written or "${" not in written:
+        if text == written or VARIABLE_BEGIN not in written:
             raise
         raise invalid(name, written, f"The value of the variable is no valid {row.type.name}") from None
 

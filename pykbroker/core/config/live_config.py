@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from pykbroker.core.config.config import BrokerConfig, Texts
-from pykbroker.core.config.providers import PREFIX, PROVIDER_NAMES, ConfigSources, resolve
+from pykbroker.core.config.providers import VARIABLE_BEGIN, may_have_variables, resolve
 from pykbroker.core.config.row import ConfigTable, Row
 from pykbroker.core.config.table import BROKER, listener_row
 from pykbroker.core.errors import ApiError
 
-VARIABLE = "${"
-"""The beginning of a variable of a config provider."""
-
-
-def ignore(_reason: str) -> None:
-    """Do nothing."""
+Variables = dict[tuple[str, str], str]
+"""The values of configs with variables, by the name of the config and the text that has the variables."""
 
 
 class Dynamic(NamedTuple):
@@ -34,17 +29,16 @@ class Dynamic(NamedTuple):
 class LiveConfig:
     """A cache of the effective config under the latest dynamic configs.
 
-    Invalid dynamic values, which another version of Kafka may have left in the metadata, are ignored. If a config
-    provider cannot be read, values with variables stay as they were when it was read last, and `report` is called with
-    the reason, once.
+    Invalid dynamic values, which another version of Kafka may have left in the metadata, are ignored. So are values
+    with variables of config providers until `read` has found what the variables stand for: only `read` waits for files.
     """
 
-    def __init__(self, started: BrokerConfig, report: Callable[[str], None] = ignore) -> None:
-        self.started, self._report = started, report
-        self._last = Dynamic(), started
-        self._read: dict[str, str] = {}
-        """The values of configs with variables, as they were read last."""
-        self._reported = ""
+    def __init__(self, started: BrokerConfig) -> None:
+        self.started = replace(started, sources=None)
+        self.sources = started.sources
+        """The sources of config providers, for callers that may wait for files."""
+        self._last = Dynamic(), self.started
+        self._variables: Variables = {}
 
     def under(self, dynamic: Dynamic) -> BrokerConfig:
         """Return this broker's config with these dynamic configs."""
@@ -52,48 +46,49 @@ class LiveConfig:
             self._last = dynamic, self._make(dynamic)
         return self._last[1]
 
+    def must_read(self, dynamic: Dynamic) -> bool:
+        """Whether dynamic configs may have variables of config providers."""
+        return self.sources is not None and may_have_variables(*dynamic)
+
+    def read(self, dynamic: Dynamic) -> Variables:
+        """Return the values of dynamic configs with variables, in any thread.
+
+        As in Kafka, the providers of a layer must make its values valid. Raise ApiError INVALID_CONFIG if a provider
+        cannot be read.
+        """
+        assert self.sources is not None
+        declared = {**self.started.static, **dynamic.cluster, **dynamic.broker}
+        found: Variables = {}
+        for texts in dynamic:
+            own = valid_texts(BROKER, resolve(texts, texts, self.sources))
+            values = resolve({name: texts[name] for name in own}, declared, self.sources)
+            found |= {(name, texts[name]): text for name, text in values.items() if VARIABLE_BEGIN in texts[name]}
+        return found
+
+    def use(self, variables: Variables) -> None:
+        """Use these values from now on."""
+        if self._variables != variables:
+            self._variables, self._last = variables, (Dynamic(), self.started)
+
     def _make(self, dynamic: Dynamic) -> BrokerConfig:
-        started, layers = self.started, None
-        if started.sources is not None and any(VARIABLE in text for texts in dynamic for text in texts.values()):
-            layers = self._resolved(dynamic, started.sources)
-        if layers is None:  # no provider is to be read
-            started, layers = replace(started, sources=None), [self._without_variables(texts) for texts in dynamic]
+        layers = [valid_texts(BROKER, self._resolved(texts)) for texts in dynamic]
         try:
-            config = started.with_dynamic(*layers)
+            config = self.started.with_dynamic(*layers)
         except ApiError:  # each value is valid, but together they contradict each other
             return self.started
-        return replace(config, sources=self.started.sources)
+        # The layers of a config keep their variables.
+        cluster, broker = ({name: texts[name] for name in own} for texts, own in zip(dynamic, layers, strict=True))
+        return replace(config, cluster=cluster, broker=broker)
 
-    def _resolved(self, dynamic: Dynamic, sources: ConfigSources) -> list[Texts] | None:
-        """Return the valid texts of the layers, and remember the values of their variables. Report what is unreadable.
-
-        As in Kafka, the providers of a layer must make its values valid. Return None if a provider cannot be read.
-        """
-        both = {**dynamic.cluster, **dynamic.broker}
-        try:
-            own = [valid_texts(BROKER, resolve(texts, texts, sources)) for texts in dynamic]
-            read = resolve(both, {**self.started.static, **both}, sources)
-        except ApiError as error:
-            if self._reported != str(error):
-                self._reported = str(error)
-                self._report(str(error))
-            return None
-        self._reported = ""
-        self._read.update({name: text for name, text in read.items() if VARIABLE in both[name]})
-        return [{name: texts[name] for name in valid} for texts, valid in zip(dynamic, own, strict=True)]
-
-    def _without_variables(self, texts: Texts) -> Texts:
-        """Return the valid texts of a layer, in which the values that were read last replace those with variables."""
-        if self.started.sources is None:
-            return valid_texts(BROKER, texts)
-        read = {name: self._read[name] for name, text in texts.items() if VARIABLE in text and name in self._read}
-        return valid_texts(BROKER, {**without_providers(texts), **read})
-
-
-def without_providers(texts: Texts) -> Texts:
-    """Return the texts without config providers, and without those that may have variables."""
-    declared = PROVIDER_NAMES, PREFIX
-    return {name: text for name, text in texts.items() if VARIABLE not in text and not name.startswith(declared)}
+    def _resolved(self, texts: Texts) -> Texts:
+        """Return the texts with the values of variables as they were read last. All other variables are left out."""
+        if self.sources is None:
+            return texts
+        return {
+            name: self._variables.get((name, text), text)
+            for name, text in texts.items()
+            if VARIABLE_BEGIN not in text or (name, text) in self._variables
+        }
 
 
 def valid_texts(table: ConfigTable, texts: Texts) -> Texts:

@@ -21,6 +21,7 @@ ALLOWED_PATHS, ALLOWLIST_PATTERN = "allowed.paths", "allowlist.pattern"
 IGNORED = "pykbroker.ignore.classes"
 VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """A variable: its provider, its path, which may be missing, and its key."""
+VARIABLE_BEGIN = "${"
 
 Lookup = Callable[[str, str], str | None]
 """A function that returns the value of a path and a key, or None if it is unknown.
@@ -75,6 +76,11 @@ def has_variable(text: str, declared: Mapping[str, str]) -> bool:
     """Whether a text has a variable of one of the declared providers."""
     names = declared.get(PROVIDER_NAMES, "").split(",")
     return any(variable[1] in names for variable in VARIABLE.finditer(text))
+
+
+def may_have_variables(*layers: Mapping[str, str]) -> bool:
+    """Whether a text may have a variable, of any provider."""
+    return any(VARIABLE_BEGIN in text for texts in layers for text in texts.values())
 
 
 def providers(declared: Mapping[str, str], sources: ConfigSources) -> dict[str, Lookup]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from pykbroker.core.config.entries import ConfigEntry, describe_topic
 from pykbroker.core.config.live_config import Dynamic, LiveConfig
 from pykbroker.replica import topic_configs
 from pykbroker.replica.topic_configs import DESCRIPTIONS_MAX, TopicConfigs
+from pykbroker.world.config_sources import SystemConfigSources
 
 
 @pytest.fixture
@@ -44,3 +46,16 @@ def test_a_description_has_the_current_broker_configs(made: list[Texts]) -> None
         described = configs.describe({}, Dynamic(cluster={"log.retention.ms": retention}))
         assert next(one.value for one in described if one.name == "retention.ms") == retention
     assert len(made) == 2
+
+
+def test_a_description_has_the_values_of_variables_that_were_read_last(tmp_path: Path) -> None:
+    path, kind = tmp_path / "f", "org.apache.kafka.common.config.provider.FileConfigProvider"
+    live = LiveConfig(BrokerConfig.from_mapping({}, SystemConfigSources()))
+    provider = {"config.providers": "file", "config.providers.file.class": kind}
+    dynamic, configs = Dynamic({**provider, "log.retention.ms": f"${{file:{path}:ms}}"}), TopicConfigs(live)
+    for ms in ("1000", "2000"):
+        path.write_text(f"ms={ms}")
+        live.use(live.read(dynamic))
+        described = {one.name: one.value for one in configs.describe({}, dynamic)}
+        assert described["retention.ms"] == ms
+        assert configs.log_config({}, dynamic).retention_ms == int(ms)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
@@ -21,8 +22,9 @@ from pykbroker.core.security.operation import Operation
 from pykbroker.quorum.own_configs import OwnConfigs
 from pykbroker.server.forwarding import ControllerRequests
 from pykbroker.server.log_levels import TRACE
+from pykbroker.world.config_sources import SystemConfigSources
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
-from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
+from tests.unit.apis.conftest import Client, LocalBroker, batch, serving, serving_with, settings
 from wire.error_codes import ErrorCode
 from wire.messages import alter_configs as whole
 from wire.messages import incremental_alter_configs as incremental
@@ -165,6 +167,26 @@ async def test_altered_configs_survive_a_restart(tmp_path: Path) -> None:
             assert (await client.produce("a", batch(b"x" * 500))).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
+async def test_a_variable_has_its_value_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    secrets, kind = tmp_path / "secrets", "org.apache.kafka.common.config.provider.FileConfigProvider"
+    secrets.write_text("size=2000000")
+    provider: dict[str, str | None] = {"config.providers": "file", "config.providers.file.class": kind}
+    variable = {**provider, "log.segment.bytes": f"${{file:{secrets}:size}}"}
+    chosen = settings(tmp_path / "data", topics=(("a", 1),))
+    static = BrokerConfig.from_mapping(chosen.config.static, SystemConfigSources())
+    for name in ("1", ""):
+        async with serving_with(replace(chosen, config=static)) as local_broker:
+            client = await local_broker.connect()
+            assert await alter(client, (BROKER, name, variable)) == [ErrorCode.NONE]
+            for resource in ((BROKER, name, "log.segment.bytes"), (TOPIC, "a", "segment.bytes")):
+                assert await described_value(client, *resource) == "2000000"
+            wrong = (BROKER, name, {**provider, "log.segment.bytes": "${file:/nowhere:size}"})
+            assert await alter(client, wrong) == [ErrorCode.INVALID_REQUEST]
+    secrets.write_text("size=3000000")
+    async with serving_with(replace(chosen, config=static)) as local_broker:
+        assert await described_value(await local_broker.connect(), TOPIC, "a", "segment.bytes") == "3000000"
+
+
 class Answers:
     """A controller that accepts every change."""
 
@@ -177,8 +199,13 @@ class Answers:
         )
 
 
+async def here(function: Callable[..., Any], *args: object) -> Any:
+    """Return the result of a function, at once."""
+    return function(*args)
+
+
 CONTROLLER = ControllerRequests(Answers())
-OWN = OwnConfigs(1, LiveConfig(BrokerConfig.from_mapping({})), MetadataImage)
+OWN = OwnConfigs(1, LiveConfig(BrokerConfig.from_mapping({})), MetadataImage, here)
 HANDLERS = [(AlterConfigs(CONTROLLER, OWN), replacing), (IncrementalAlterConfigs(1, CONTROLLER, OWN), changing)]
 
 
@@ -196,7 +223,7 @@ class Forwards(ControllerRequests, frozen=True):
 
 
 FORWARDS = Forwards(Answers())
-READER = OfFiles(1, OWN.live, MetadataImage)
+READER = OfFiles(1, OWN.live, MetadataImage, here)
 
 
 @pytest.mark.parametrize(

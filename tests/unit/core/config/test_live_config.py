@@ -64,13 +64,19 @@ def with_provider(**static: str) -> BrokerConfig:
     return BrokerConfig.from_mapping(static, SystemConfigSources())
 
 
+def read(live: LiveConfig, dynamic: Dynamic) -> BrokerConfig:
+    """Return the config after its variables were read."""
+    live.use(live.read(dynamic))
+    return live.under(dynamic)
+
+
 def test_variables_of_dynamic_configs_are_replaced_by_dynamic_and_static_providers(secrets: Path) -> None:
     threads, password = f"${{file:{secrets}:threads}}", f"${{file:{secrets}:password}}"
     live = LiveConfig(with_provider(**PROVIDER))
-    config = live.under(Dynamic({}, {PASSWORD: password, THREADS: threads}))
+    config = read(live, Dynamic({}, {PASSWORD: password, THREADS: threads}))
     assert config.texts[PASSWORD] == "CANARY"
     assert config.get(THREADS) == 1, "as in Kafka, a number needs a dynamic provider"
-    config = LiveConfig(with_provider()).under(Dynamic({}, {**PROVIDER, THREADS: threads}))
+    config = read(LiveConfig(with_provider()), Dynamic({}, {**PROVIDER, THREADS: threads}))
     assert config.get(THREADS) == 2
     described = {entry.name: entry for entry in describe_broker(config)}[THREADS]
     assert (described.value, described.synonyms[0].value) == ("2", threads)
@@ -79,31 +85,29 @@ def test_variables_of_dynamic_configs_are_replaced_by_dynamic_and_static_provide
 def test_variables_that_cannot_be_read_leave_the_other_dynamic_configs(secrets: Path) -> None:
     secrets.unlink()
     texts = {**PROVIDER, THREADS: f"${{file:{secrets}:threads}}", "log.segment.bytes": "2000000"}
-    config = LiveConfig(with_provider()).under(Dynamic(texts))
-    assert (config.get(THREADS), config.get("log.segment.bytes")) == (1, 2_000_000)
-    texts["config.providers.file.class"] = "com.example.Vault"
-    assert LiveConfig(with_provider()).under(Dynamic({}, texts)).get("log.segment.bytes") == 2_000_000
+    for name in (PROVIDER["config.providers.file.class"], "com.example.Vault"):
+        texts["config.providers.file.class"] = name
+        for dynamic in (Dynamic(texts), Dynamic({}, texts)):
+            live = LiveConfig(with_provider())
+            with pytest.raises(ApiError):
+                live.read(dynamic)
+            config = live.under(dynamic)
+            assert (config.get(THREADS), config.get("log.segment.bytes")) == (1, 2_000_000)
 
 
-def test_values_with_variables_that_cannot_be_read_any_more_stay_and_the_reason_is_reported_once(secrets: Path) -> None:
-    reported: list[str] = []
-    static = {**PROVIDER, "config.providers.file.param.allowed.paths": str(secrets)}
-    live = LiveConfig(with_provider(**static), reported.append)
+def test_values_with_variables_stay_under_other_dynamic_configs(secrets: Path) -> None:
+    live = LiveConfig(with_provider())
     own = {**PROVIDER, THREADS: f"${{file:{secrets}:threads}}", PASSWORD: f"${{file:{secrets}:password}}"}
-    assert live.under(Dynamic({}, own)).get(THREADS) == 2
-    written = secrets.read_text()
+    assert live.under(Dynamic({}, own)).get(THREADS) == 1, "nothing has been read"
+    assert read(live, Dynamic({}, own)).get(THREADS) == 2
     secrets.unlink()
     for size in ("2000000", "3000000"):
         config = live.under(Dynamic({"log.segment.bytes": size}, own))
         assert (config.get(THREADS), config.texts[PASSWORD]) == (2, "CANARY")
         assert config.get("log.segment.bytes") == int(size)
         live.under(Dynamic())
-    assert reported == [f"Could not read properties from file {secrets}, in the value of {THREADS}"]
-    secrets.write_text(written.replace("2", "3"))
-    assert live.under(Dynamic({}, own)).get(THREADS) == 3
-    secrets.unlink()
-    assert live.under(Dynamic({}, {**own, "log.segment.bytes": "2000000"})).get(THREADS) == 3
-    assert len(reported) == 2
+    secrets.write_text("threads=3")
+    assert read(live, Dynamic({}, own)).get(THREADS) == 3
 
 
 def test_a_broker_checks_a_dynamic_config_by_the_value_of_its_variable(secrets: Path) -> None:
@@ -127,6 +131,19 @@ def test_a_broker_checks_a_dynamic_config_by_the_value_of_its_variable(secrets: 
         assert refused.value.code is ErrorCode.INVALID_REQUEST
         assert str(refused.value).startswith(message)
         assert "CANARY" not in str(refused.value)
+
+
+def test_a_controller_that_reads_no_files_leaves_variables_to_the_broker_that_has_checked_them() -> None:
+    broker = BrokerConfig.from_mapping({"node.id": "0"}).with_dynamic({THREADS: "2"})
+    unread = {**PROVIDER, THREADS: "${file:/nowhere:threads}"}
+    for name in ("0", ""):
+        check_broker_change(name, {**unread, "log.segment.bytes": "2000000"}, broker)
+        with pytest.raises(ApiError, match="Not a number of type INT"):
+            check_broker_change(name, {**unread, "log.segment.bytes": "many"}, broker)
+        with pytest.raises(ApiError, match="cannot be increased to more than double"):
+            check_broker_change(name, {**PROVIDER, THREADS: "5"}, broker)
+    with pytest.raises(ApiError, match="broker id must be specified"):
+        check_broker_change("", {**unread, "listeners": "PLAINTEXT://:1"}, broker)
 
 
 def test_the_variables_of_another_broker_are_left_to_it() -> None:
