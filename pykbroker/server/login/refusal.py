@@ -6,14 +6,6 @@ from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.handler import CloseConnection
 from wire.declare import Response
 
-CLAIM_CHARACTERS_MAX = 64
-"""The characters of a text of the client that are logged."""
-
-
-def claimed(kind: str, text: str) -> str:
-    """Return what the client claims, for the end of a log line: the name of a user or a mechanism, or nothing."""
-    return f" ({kind} {text[:CLAIM_CHARACTERS_MAX]!r})" if text else ""
-
 
 class LoginRefused(CloseConnection):
     """The end of a connection, after the response `answer` if there is one.

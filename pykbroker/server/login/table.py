@@ -9,7 +9,13 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.sasl.login import Action, Login, LoginState, RequestKind
-from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge, Computation, Mechanism
+from pykbroker.core.security.sasl.mechanism import (
+    CLAIM_CHARS_MAX,
+    AuthenticationFailed,
+    Challenge,
+    Computation,
+    Mechanism,
+)
 from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
 from pykbroker.server.ending import ConnectionEnding
@@ -17,7 +23,7 @@ from pykbroker.server.failure import failure
 from pykbroker.server.frames import FrameReader
 from pykbroker.server.handler import Answer, CloseConnection, EncodedResponse, Handler, Later, RequestContext
 from pykbroker.server.login.frames import LoginFrames
-from pykbroker.server.login.refusal import LoginRefused, claimed
+from pykbroker.server.login.refusal import LoginRefused
 from pykbroker.server.shared import Routes, Shared
 from pykbroker.server.table import Route
 from wire.api import ApiKey
@@ -282,6 +288,11 @@ class UnansweredRoute(Route):
     def decode_in_steps(self, data: Buffer, pos: int, end: int) -> Steps[Any]:
         return keep(data, pos, end)
         yield
+
+
+def claimed(kind: str, text: str) -> str:
+    """Return what the client claims, for the end of a log line: the name of a user or a mechanism, or nothing."""
+    return f" ({kind} {text[:CLAIM_CHARS_MAX]!r})" if text else ""
 
 
 def keep(data: Buffer, pos: int, end: int) -> bytes:

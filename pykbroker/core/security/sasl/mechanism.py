@@ -7,6 +7,9 @@ from typing import Protocol
 
 import msgspec
 
+CLAIM_CHARS_MAX = 64
+"""The characters of a name that a client claims which are kept and logged. A stranger may send a long one."""
+
 
 class Challenge(msgspec.Struct, frozen=True):
     """The answer to a client's token: a challenge, or the outcome.
@@ -35,12 +38,13 @@ class AuthenticationFailed(Exception):
     """A failed log-in.
 
     `message` is what the client is told, or None if it is told only that its credentials are invalid. `reason` is for
-    the broker's log. It has no secret, and no text of the client; `user` is the name that the client claims, if any.
+    the broker's log. It has no secret, and no text of the client; `user` is the name that the client claims, if any, or
+    its first `CLAIM_CHARS_MAX` characters.
     """
 
     def __init__(self, reason: str, *, message: str | None = None, user: str = "") -> None:
         super().__init__(reason)
-        self.reason, self.message, self.user = reason, message, user
+        self.reason, self.message, self.user = reason, message, user[:CLAIM_CHARS_MAX]
 
 
 class Exchange(Protocol):

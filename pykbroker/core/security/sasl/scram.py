@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from math import log
 from typing import NamedTuple
 
-from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge
+from pykbroker.core.security.sasl.mechanism import CLAIM_CHARS_MAX, AuthenticationFailed, Challenge
 from pykbroker.core.security.sasl.plain import OTHER_AUTHORIZATION_ID
 
 # A stranger chooses up to `sasl.server.max.receive.size` bytes of a message. Possessive patterns (`++`) go through them
@@ -42,8 +42,6 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
 SHARE_BYTES = 6
 NONCE_BITS = 130
 """The random bits of a nonce or a salt, of which Kafka writes a number in base 36."""
-CLAIMED_CHARS_MAX = 64
-"""The characters of a claimed user name that are kept for the log."""
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -156,7 +154,7 @@ class ScramExchange:
         if message is None:
             raise AuthenticationFailed("the client's first message is no first message of SCRAM")
         user = user_of(message["name"])
-        self._user = user[:CLAIMED_CHARS_MAX]
+        self._user = user[:CLAIM_CHARS_MAX]
         if re.search(TOKEN_AUTHENTICATION, message["extensions"]):
             raise AuthenticationFailed(
                 "the client presents a delegation token, and the broker has none", user=self._user

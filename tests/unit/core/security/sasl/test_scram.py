@@ -8,9 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from pykbroker.core.security.sasl.mechanism import AuthenticationFailed
+from pykbroker.core.security.sasl.mechanism import CLAIM_CHARS_MAX, AuthenticationFailed
 from pykbroker.core.security.sasl.scram import (
-    CLAIMED_CHARS_MAX,
     ITERATIONS_MIN,
     SHA_256,
     SHA_512,
@@ -262,9 +261,9 @@ def test_a_log_in_that_is_not_over_keeps_nothing_of_a_long_message(first):
 
 @pytest.mark.parametrize("size", [-1, 0, 1])
 def test_the_beginning_of_a_claimed_name_is_kept_for_the_log(size):
-    name = "u" * (CLAIMED_CHARS_MAX + size)
+    name = "u" * (CLAIM_CHARS_MAX + size)
     exchange = begin()
     exchange.answer(f"n,,n={name},r=nonce".encode())
     with pytest.raises(AuthenticationFailed) as refused:
         exchange.answer(b"c=biws,r=nonceserver,p=")
-    assert refused.value.user == name[:CLAIMED_CHARS_MAX]
+    assert refused.value.user == name[:CLAIM_CHARS_MAX]
