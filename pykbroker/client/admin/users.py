@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pykbroker.client.admin.admin import Admin, check
-from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, SCRAM_HASHES, ScramHash
+from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, SCRAM_HASHES, ScramHash, salted_password
 from pykbroker.core.security.secret import Secret
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -51,5 +50,5 @@ async def alter(admin: Admin, request: AlterUserScramCredentialsRequest) -> None
 
 def upsertion(name: str, password: Secret, of: ScramHash, salt: bytes) -> ScramCredentialUpsertion:
     """Return the new credential of a user for one mechanism. It takes milliseconds."""
-    salted = hashlib.pbkdf2_hmac(of.hash, password.reveal().encode(), salt, ITERATIONS_MIN)
+    salted = salted_password(of, password.reveal(), salt, ITERATIONS_MIN)
     return ScramCredentialUpsertion(name, of.number, ITERATIONS_MIN, salt, salted)

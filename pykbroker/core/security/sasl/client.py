@@ -9,7 +9,6 @@ Sources: RFC 4616, RFC 5802, KIP-152, KIP-368, and SaslClientAuthenticator and S
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
@@ -24,6 +23,7 @@ from pykbroker.core.security.sasl.scram import (
     VALUE,
     ScramHash,
     salted_credential,
+    salted_password,
 )
 from pykbroker.core.security.secret import Secret
 
@@ -94,8 +94,7 @@ class ScramClient:
     def salted_password(self, salt: bytes, iterations: int) -> bytes:
         """Return the password, salted and hashed."""
         if self._made_of != (salt, iterations):
-            password = self._password.reveal().encode()
-            self._made = hashlib.pbkdf2_hmac(self._of.hash, password, salt, iterations)
+            self._made = salted_password(self._of, self._password.reveal(), salt, iterations)
             self._made_of = salt, iterations
         return self._made
 

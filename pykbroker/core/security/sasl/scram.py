@@ -246,9 +246,14 @@ def base36(number: int) -> str:
     return digits or "0"
 
 
+def salted_password(of: ScramHash, password: str, salt: bytes, iterations: int) -> bytes:
+    """Return a password, salted and hashed. It takes milliseconds: with 4,096 iterations 1.9 or, for SHA-512, 3.7."""
+    return hashlib.pbkdf2_hmac(of.hash, password.encode(), salt, iterations)
+
+
 def scram_credential(of: ScramHash, password: str, salt: bytes, iterations: int) -> ScramCredential:
-    """Return the credential of a password. It takes milliseconds: 1.9 for SHA-256, and 3.7 for SHA-512."""
-    return salted_credential(of, hashlib.pbkdf2_hmac(of.hash, password.encode(), salt, iterations), salt, iterations)
+    """Return the credential of a password. It takes as long as `salted_password`."""
+    return salted_credential(of, salted_password(of, password, salt, iterations), salt, iterations)
 
 
 def salted_credential(of: ScramHash, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
