@@ -241,7 +241,8 @@ def mechanism_of(given: Mapping[str, Any], place: str) -> ClientMechanism:
 def jaas_credentials(mechanism: str, line: str, place: str) -> tuple[str, str]:
     """Return the user and the password of a JAAS line. Raise InvalidSetting if it is not that of the mechanism."""
     from pykbroker.core.security.sasl.jaas import parse_jaas
-    from pykbroker.core.security.sasl.settings import PLAIN, PLAIN_MODULE, SCRAM_MODULE
+    from pykbroker.core.security.sasl.plain import PLAIN
+    from pykbroker.core.security.sasl.settings import PLAIN_MODULE, SCRAM_MODULE
 
     try:
         module = parse_jaas(line)

@@ -15,9 +15,9 @@ from pykbroker.client.security_settings import PREFIXES, SECURITY
 from pykbroker.client.security_settings import UNSUPPORTED as UNSUPPORTED_SECURITY
 from pykbroker.client.settings import INT32_MAX, InvalidSetting
 from pykbroker.consumer.settings import ASSIGNORS
-from pykbroker.core.security.secret import HIDDEN
 from pykbroker.kafka.errors import KafkaConfigurationError
 from pykbroker.kafka.partitioner import DefaultPartitioner, StickyPartitioner
+from wire.declare import HIDDEN
 
 UNSUPPORTED: Mapping[str, Any] = {
     **UNSUPPORTED_SECURITY,

@@ -8,8 +8,8 @@ from pykbroker.core.config.authorizer_configs import SUPER_USERS
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.protocol import SecurityProtocol
+from pykbroker.core.security.sasl.plain import PLAIN
 from pykbroker.core.security.sasl.scram import SCRAM_HASHES
-from pykbroker.core.security.sasl.settings import PLAIN
 from pykbroker.core.settings import Serving, Settings
 
 

@@ -6,8 +6,7 @@ import hashlib
 import hmac
 from typing import final
 
-HIDDEN = "[hidden]"
-"""The text in place of a secret, as in Kafka."""
+from wire.declare import HIDDEN
 
 
 @final

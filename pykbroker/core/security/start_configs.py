@@ -10,8 +10,9 @@ from pykbroker.core.config.listener_configs import listener_prefix
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import KEYSTORE, PEM
 from pykbroker.core.security.own_certificates import KEYSTORE as KEYSTORE_FILE
+from pykbroker.core.security.sasl.plain import PLAIN
 from pykbroker.core.security.sasl.scram import SCRAM_HASHES
-from pykbroker.core.security.sasl.settings import ENABLED, JAAS, PLAIN, PLAIN_MODULE, SCRAM_USERS
+from pykbroker.core.security.sasl.settings import ENABLED, JAAS, PLAIN_MODULE, SCRAM_USERS
 
 
 def keystore_configs(directory: str) -> dict[str, str]:

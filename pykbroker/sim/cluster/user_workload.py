@@ -20,7 +20,8 @@ import trio
 
 from pykbroker.client.admin.users import upsertion
 from pykbroker.core.config.java_classes import AUTHORIZER, STANDARD_AUTHORIZER
-from pykbroker.core.security.sasl.client import PLAIN, ClientMechanism, client_mechanism
+from pykbroker.core.security.sasl.client import ClientMechanism, client_mechanism
+from pykbroker.core.security.sasl.plain import PLAIN
 from pykbroker.core.security.sasl.scram import SHA_256
 from pykbroker.core.security.sasl.settings import PLAIN_MODULE
 from pykbroker.core.security.secret import Secret

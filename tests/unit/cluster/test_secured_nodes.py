@@ -21,7 +21,8 @@ from pykbroker.core.ids import UNASSIGNED
 from pykbroker.core.security.authorizer import CLUSTER_NAME, LACKS_CLUSTER_ACTION
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.sasl.client import PLAIN, client_mechanism
+from pykbroker.core.security.sasl.client import client_mechanism
+from pykbroker.core.security.sasl.plain import PLAIN
 from pykbroker.core.security.sasl.scram import ITERATIONS_MIN, SHA_256
 from pykbroker.core.security.sasl.settings import PLAIN_MODULE, SCRAM_MODULE
 from pykbroker.core.security.secret import Secret

@@ -14,6 +14,7 @@ import re
 from base64 import b64decode, b64encode
 from typing import Protocol
 
+from pykbroker.core.security.sasl.plain import PLAIN
 from pykbroker.core.security.sasl.scram import (
     BASE64,
     ITERATIONS_MAX,
@@ -27,7 +28,6 @@ from pykbroker.core.security.sasl.scram import (
 )
 from pykbroker.core.security.secret import Secret
 
-PLAIN = "PLAIN"
 CLIENT_MECHANISMS = (PLAIN, *SCRAM_HASHES)
 SERVER_FIRST = re.compile(
     rf"(?:m={VALUE},)?r=(?P<nonce>{NONCE}),s=(?P<salt>{BASE64}),i=(?P<iterations>[0-9]{{1,9}})(?:,.*)?"

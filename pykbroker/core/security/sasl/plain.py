@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pykbroker.core.security.sasl.mechanism import AuthenticationFailed, Challenge
 from pykbroker.core.security.secret import Secret
 
+PLAIN = "PLAIN"
 TOKENS = 3
 TOKENS_MAX = 4
 """The number at which Kafka stops counting the parts of a token."""

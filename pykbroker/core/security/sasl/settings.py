@@ -14,12 +14,11 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.ip_address import parse_ip
 from pykbroker.core.security.sasl.jaas import LoginModule, parse_jaas
 from pykbroker.core.security.sasl.mechanism import Mechanism
-from pykbroker.core.security.sasl.plain import USER_OPTION, Plain, plain_users
+from pykbroker.core.security.sasl.plain import PLAIN, USER_OPTION, Plain, plain_users
 from pykbroker.core.security.sasl.plain_by_scram import PlainByScram
 from pykbroker.core.security.sasl.scram import SCRAM_HASHES, Scram, ScramCredential, ScramHash, UnknownUsers
 from pykbroker.core.security.secret import Secret
 
-PLAIN = "PLAIN"
 LOCALHOST = "localhost"
 MECHANISMS = (PLAIN, *SCRAM_HASHES)
 ENABLED, JAAS = "sasl.enabled.mechanisms", "sasl.jaas.config"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.security.sasl.jaas import parse_jaas
-from pykbroker.core.security.secret import HIDDEN, Secret
+from pykbroker.core.security.secret import Secret
+from wire.declare import HIDDEN
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
