@@ -8,7 +8,6 @@ from typing import Any
 from pykbroker.client.errors import AuthenticationError, CertificateRefused, HandshakeEnded
 from pykbroker.client.tls_hints import TlsHints
 from pykbroker.core.address import Address
-from pykbroker.tls.outgoing import OutgoingTls
 
 HOST_MISMATCH = (62, 64)
 """OpenSSL's errors of a certificate that is for another host, or for another address."""
@@ -17,12 +16,18 @@ NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "REC
 NOT_TLS = "the broker does not answer by TLS"
 
 
-class ClientTls(OutgoingTls):
-    """The TLS of a connection, which fails with an AuthenticationError."""
+class ClientTls:
+    """The TLS of a connection, which fails with an AuthenticationError. It matches `world.net.Tls`."""
 
     def __init__(self, context: ssl.SSLContext, host: str, port: int, hints: TlsHints) -> None:
-        super().__init__(context, host)
-        self._address, self._hints = Address(host, port), hints
+        self._context, self._address, self._hints = context, Address(host, port), hints
+
+    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        """Return the state of TLS for a new connection."""
+        return self._context.wrap_bio(incoming, outgoing, server_hostname=self._address.host)
+
+    def secured(self, connection: Any, certificate: bytes | None, cipher: tuple[str, str, int]) -> None:
+        """Do nothing, since the context has checked the certificate."""
 
     def failed(self, connection: Any, error: ssl.SSLError) -> None:
         """End the connection. With TLS 1.3 a broker may refuse the client's certificate only afterwards."""

@@ -8,15 +8,24 @@ from pathlib import Path
 import pytest
 import trio
 
+from pykbroker.client.client_tls import ClientTls
+from pykbroker.client.errors import AuthenticationError
+from pykbroker.client.tls_hints import TlsHints
 from pykbroker.core.config.listener_configs import ListenerConfigs
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import client_tls_settings
 from pykbroker.core.errors import StartError
 from pykbroker.tls.context import client_context
-from pykbroker.tls.outgoing import OutgoingTls
 from tests.unit.tls.test_context import NOW, House, ca_pem, chain_of, issued, key_of
 from tests.unit.world.local_network import Line, LocalNetwork, echo, served
 from tests.unit.world.tls_ends import TestTls, server_context
+
+
+class Asking(Line):
+    """A line of a client, whose errors the test gets from `connect`."""
+
+    def fail(self, error: AuthenticationError) -> None:
+        """Do nothing."""
 
 
 @pytest.fixture
@@ -43,9 +52,9 @@ async def connect(house: House, host: str, asks: ssl.VerifyMode = ssl.CERT_NONE)
 
 async def opened(network: LocalNetwork, house: House, host: str) -> Line:
     """Connect with a check of the certificate for this host."""
-    tls = OutgoingTls(context(house), host)
     port = network.bound.port
-    return await network.net.connect("127.0.0.1", port, lambda peer, pump: Line(peer, pump, answered), -1, tls)
+    tls = ClientTls(context(house), host, port, TlsHints())
+    return await network.net.connect("127.0.0.1", port, lambda peer, pump: Asking(peer, pump, answered), -1, tls)
 
 
 async def refusal(house: House, host: str) -> str:
