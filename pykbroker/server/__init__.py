@@ -6,6 +6,6 @@
 3. Replies leave in request order. The handler of a request is called only after the handler of the previous request has
    returned.
 4. An invalid request closes the connection of its client, with one log line, and affects no other connection.
-5. The package must not know handlers, logs, groups or transactions. It answers ApiVersions itself, and opens an
-   Envelope.
+5. The package must not know handlers, logs, groups or transactions. Of requests it knows those of a log-in, and the
+   Envelope in which others travel to the controller.
 """
