@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pykbroker.broker.decision_rates import AuthorizerStatistics
     from pykbroker.server.authentications import Authentications
 
-COUNTS: tuple[tuple[str, str, str, Callable[[Authentications], int]], ...] = (
+MS_NS = 1_000_000
+COUNTS: tuple[tuple[str, str, str, Callable[[Authentications], float]], ...] = (
     (
         "successful_authentication_total",
         "counter",
@@ -42,6 +43,18 @@ COUNTS: tuple[tuple[str, str, str, Callable[[Authentications], int]], ...] = (
         "counter",
         "Log-ins by SASL that failed on a connection with a session",
         lambda counts: counts.failures_again,
+    ),
+    (
+        "reauthentication_latency_avg",
+        "gauge",
+        "Mean time in ms of the log-ins on connections with a session, since the start",
+        lambda counts: counts.again_ns / MS_NS / max(1, counts.successes_again),
+    ),
+    (
+        "reauthentication_latency_max",
+        "gauge",
+        "Longest time in ms of a log-in on a connection with a session, since the start",
+        lambda counts: counts.again_ns_longest / MS_NS,
     ),
     (
         "expired_connections_killed_count",

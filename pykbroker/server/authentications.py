@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 
 class Authentications(msgspec.Struct):
@@ -23,9 +24,13 @@ class Authentications(msgspec.Struct):
     failures_again: int = 0
     expired: int = 0
     """The connections that ended with their session, whose client did not authenticate again."""
+    again_ns: int = 0
+    """The total time of the successful re-authentications, from SaslHandshake on."""
+    again_ns_longest: int = 0
 
 
 def total(parts: Iterable[Authentications]) -> Authentications:
-    """Return the sums of all counts."""
-    parts = list(parts)
-    return Authentications(*(sum(getattr(part, name) for part in parts) for name in Authentications.__struct_fields__))
+    """Return the sums of all counts, and the longest time."""
+    parts = [Authentications(), *parts]
+    sums = (sum(getattr(part, name) for part in parts) for name in Authentications.__struct_fields__)
+    return replace(Authentications(*sums), again_ns_longest=max(part.again_ns_longest for part in parts))

@@ -107,12 +107,16 @@ class Logins:
         client.end(ConnectionEnding.SLOW_LOGIN)
         return True
 
-    def logged_in(self, client: SaslClient, *, is_again: bool, can_again: bool, keeps_table: bool) -> None:
+    def logged_in(self, client: SaslClient, *, again_ns: int | None, can_again: bool, keeps_table: bool) -> None:
         """Note that a client has logged in. It keeps its table if the session has a lifetime."""
         counts = self.counts[client.session.listener]
-        counts.successes += not is_again
-        counts.successes_without_again += not is_again and not can_again
-        counts.successes_again += is_again
+        if again_ns is None:
+            counts.successes += 1
+            counts.successes_without_again += not can_again
+        else:
+            counts.successes_again += 1
+            counts.again_ns += again_ns
+            counts.again_ns_longest = max(counts.again_ns_longest, again_ns)
         key = client.session.connection
         self._waiting.pop(key, None)
         if not keeps_table:

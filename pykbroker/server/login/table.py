@@ -90,10 +90,11 @@ class Clients(Protocol):
     def token_route(self) -> Route:
         """Return the route of a token without a request header."""
 
-    def logged_in(self, client: SaslClient, *, is_again: bool, can_again: bool, keeps_table: bool) -> None:
+    def logged_in(self, client: SaslClient, *, again_ns: int | None, can_again: bool, keeps_table: bool) -> None:
         """Note that a client has logged in. It keeps its table if the session has a lifetime.
 
-        `can_again` is whether the client can authenticate again on its connection (KIP-368).
+        `again_ns` is the time that a re-authentication took, or None for a first log-in. `can_again` is whether the
+        client can authenticate again on its connection (KIP-368).
         """
 
     def failed(self, client: SaslClient, *, is_again: bool) -> None:
@@ -224,9 +225,8 @@ class SaslTable:
         else:
             client.change_frames(FrameReader(shared.request_bytes_max, shared.pool))
         client.change_table(self if keeps_table else shared.table, shared)
-        self._clients.logged_in(
-            client, is_again=login.before is not None, can_again=self._can_again, keeps_table=keeps_table
-        )
+        again_ns = None if login.before is None else self._ticks() - login.begun_at
+        self._clients.logged_in(client, again_ns=again_ns, can_again=self._can_again, keeps_table=keeps_table)
 
     def _begins_again(self, kind: RequestKind) -> bool:
         """Whether the request begins another log-in. Raise LoginRefused if the session has ended, and it does not."""

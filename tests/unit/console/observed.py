@@ -56,7 +56,10 @@ FOUND = BrokerStatistics(
         connections_refused=2,
         connections_closed={next(iter(ConnectionEnding)): 2},
         accept_waits=5,
-        authentications={"PLAINTEXT": Authentications(), "SASL": Authentications(21, 22, 23, 24, 25, 26)},
+        authentications={
+            "PLAINTEXT": Authentications(),
+            "SASL": Authentications(21, 22, 23, 24, 25, 26, again_ns=36_000_000, again_ns_longest=2_500_000),
+        },
         tls={("SASL", "TLSv1.3", "TLS_AES_256_GCM_SHA384"): 3, ("SSL", "TLSv1.2", "TLS_ECDHE_RSA_WITH_AES"): 2},
         held_bytes=1000,
         held_bytes_max=2000,

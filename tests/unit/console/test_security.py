@@ -27,6 +27,8 @@ async def test_log_ins_are_counted_by_listener() -> None:
     ]
     assert [of(found, SERVER + name) for name in names] == [{"PLAINTEXT": 0, "SASL": 21 + at} for at in range(6)]
     assert found["kafka_network_socketserver_expiredconnectionskilledcount", ()] == 26
+    latencies = [of(found, f"{SERVER}reauthentication_latency_{name}") for name in ("avg", "max")]
+    assert latencies == [{"PLAINTEXT": 0, "SASL": 1.5}, {"PLAINTEXT": 0, "SASL": 2.5}]
 
 
 async def test_connections_with_tls_are_counted_by_version_and_cipher_suite() -> None:

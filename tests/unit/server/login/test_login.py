@@ -16,6 +16,7 @@ import trio.testing
 
 from pykbroker.core.security.sasl.scram import SHA_256
 from pykbroker.core.security.session import ANONYMOUS
+from pykbroker.server.authentications import Authentications, total
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.handler import Later
 from pykbroker.server.login.refusal import LoginRefused
@@ -403,6 +404,20 @@ def test_a_client_authenticates_again_also_late_and_without_request_headers(unru
     assert client.handshake().error_code == ErrorCode.ILLEGAL_SASL_STATE  # sooner than a second after the last
     assert client.token(GOOD).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert client.heartbeat() == ALICE
+
+
+def test_the_times_of_further_log_ins_are_measured(unrun: Unrun) -> None:
+    ticks = Ticks(0)
+    client = logged_in(shared(unrun, *HANDLERS, ticks=ticks))
+    for took_ns in (5, 8, 3):
+        ticks.now += 2 * SECOND_NS
+        client.handshake()
+        ticks.now += took_ns
+        client.token(GOOD)
+    found = total([client.counts, Authentications(again_ns=1, again_ns_longest=7)])
+    assert (client.counts.again_ns, client.counts.again_ns_longest) == (16, 8)
+    assert (found.successes, found.successes_again, found.again_ns, found.again_ns_longest) == (1, 3, 17, 8)
+    assert total([]) == Authentications()
 
 
 @pytest.mark.parametrize("token", [GOOD, GOOD + b"?", b"\0alice\0secret\0"])
