@@ -37,6 +37,11 @@ class ApiError(Exception):
         return self.message or self.code.name
 
 
+def default_error(code: ErrorCode) -> ApiError:
+    """Return an error with Kafka's default message, for responses that have it."""
+    return ApiError(code, code.message)
+
+
 def bad_request(message: str) -> ApiError:
     """Return INVALID_REQUEST, for a request that is invalid in any state of the cluster."""
     return ApiError(ErrorCode.INVALID_REQUEST, message)

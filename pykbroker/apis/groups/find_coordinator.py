@@ -21,7 +21,6 @@ from pykbroker.core.security.rights import (
     FIND_COORDINATOR_TRANSACTION,
     Right,
     may,
-    refusal_message,
 )
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
@@ -38,17 +37,6 @@ RIGHTS: Mapping[int, Right] = {
     CoordinatorType.GROUP: FIND_COORDINATOR_GROUP,
     CoordinatorType.TRANSACTION: FIND_COORDINATOR_TRANSACTION,
 }
-
-
-MESSAGES = {
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.INVALID_REQUEST: (
-        "This most likely occurs because of a request being malformed by the client library or the message was sent to"
-        " an incompatible broker. See the broker logs for more details."
-    ),
-    **{right.code: refusal_message(right.code) for right in RIGHTS.values()},
-}
-"""Kafka's messages of errors. That of no error is its name."""
 
 
 class FindCoordinator(ApiHandler, frozen=True):
@@ -131,12 +119,7 @@ def _response(version: int, found: list[Coordinator]) -> FindCoordinatorResponse
     if version >= KEYS_VERSION_FIRST:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
+    message = one.error_message or ErrorCode(one.error_code).message
     return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=message(one), node_id=one.node_id, host=one.host, port=one.port
+        error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
     )
-
-
-def message(coordinator: Coordinator) -> str:
-    """Return the message of versions 1-3."""
-    code = ErrorCode(coordinator.error_code)
-    return coordinator.error_message or MESSAGES.get(code, code.name)

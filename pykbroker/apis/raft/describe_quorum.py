@@ -30,7 +30,7 @@ from wire.messages.describe_quorum import (
 METADATA_PARTITION = [DescribeQuorumRequestTopicData(CLUSTER_METADATA_TOPIC, [DescribeQuorumRequestPartitionData(0)])]
 """The only partition that can be described."""
 NODES_VERSION_FIRST = 2
-NOT_HOSTED = "This server does not host this topic-partition."
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class DescribeQuorum(ApiHandler, frozen=True):
@@ -93,9 +93,7 @@ def unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
             DescribeQuorumResponseTopicData(
                 topic.topic_name,
                 [
-                    DescribeQuorumResponsePartitionData(
-                        one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED
-                    )
+                    DescribeQuorumResponsePartitionData(one.partition_index, UNKNOWN, UNKNOWN.message)
                     for one in topic.partitions
                 ],
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, default_error
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.rights import DESCRIBE_PRODUCERS_TOPIC, may
@@ -63,9 +63,9 @@ class DescribeProducers(ApiHandler, frozen=True):
     def _check_topic(self, context: RequestContext, name: str) -> None:
         check_topic_name(name)
         if not may(context, DESCRIBE_PRODUCERS_TOPIC, name):
-            raise ApiError(DESCRIBE_PRODUCERS_TOPIC.code, DESCRIBE_PRODUCERS_TOPIC.message)
+            raise default_error(DESCRIBE_PRODUCERS_TOPIC.code)
         if name not in self.image().topics.by_name:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            raise default_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _partition(self, key: TopicPartition) -> Steps[PartitionResponse]:
         try:

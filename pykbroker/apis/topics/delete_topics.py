@@ -86,4 +86,4 @@ class DeleteTopics(ApiHandler, frozen=True):
                 return None
             if name not in topics.by_name:
                 return DeletableTopicResult(name, topic.topic_id, *UNKNOWN_NAME)
-        return DeletableTopicResult(name, topic.topic_id, DELETE_TOPICS_TOPIC.code, DELETE_TOPICS_TOPIC.message)
+        return DeletableTopicResult(name, topic.topic_id, DELETE_TOPICS_TOPIC.code, DELETE_TOPICS_TOPIC.code.message)

@@ -24,8 +24,8 @@ BOTH: Refusal = ErrorCode.INVALID_REQUEST, "You may not specify both topic name 
 NAME_TWICE: Refusal = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
 ID_TWICE: Refusal = ErrorCode.INVALID_REQUEST, "Duplicate topic id."
 NAMED_TWICE: Refusal = ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
-UNKNOWN_NAME: Refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+UNKNOWN_NAME: Refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
+UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID.message
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Deciding:

@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, default_error
 from pykbroker.core.metadata.context import ControllerContext, Deciding
 from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.partition_change import ReplicaAssignment, change
@@ -77,11 +77,11 @@ def _change(context: ControllerContext, election: Election, topic: TopicImage, i
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic.name}-{index}")
     unclean = election is Election.UNCLEAN
     if partition.leader != NO_LEADER if unclean else partition.leader == partition.replicas[0]:
-        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+        raise default_error(ErrorCode.ELECTION_NOT_NEEDED)
     rules = msgspec.structs.replace(context.rules(topic.name), unclean=unclean)
     record = change(context, topic, index, ReplicaAssignment.of(partition), rules, prefer_first=not unclean)
     if record is None and unclean:
-        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
+        raise default_error(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     if record is None:
-        raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
+        raise default_error(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     return record

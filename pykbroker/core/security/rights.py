@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pykbroker.core.config.resource import ConfigResource
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, default_error
 from pykbroker.core.security.authorizer import CLUSTER_NAME, DenyClusterAction
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import UNNAMED, Authorizer, Purpose, Session
@@ -41,11 +41,6 @@ CODES = {
 
 WITHOUT_MESSAGE = (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 """The APIs of whole requests whose refusal has no message in Kafka."""
-
-
-def refusal_message(code: ErrorCode) -> str:
-    """Return Kafka's message of an error for a client that lacks a right, such as "Group authorization failed."."""
-    return f"{code.name.removesuffix('_AUTHORIZATION_FAILED').replace('_', ' ').title()} authorization failed."
 
 
 class Denial(Enum):
@@ -82,11 +77,6 @@ class Right(msgspec.Struct, frozen=True, eq=False, gc=False):
     first: bool
     of_brokers: bool
     """Whether only brokers need the right: CLUSTER_ACTION."""
-
-    @property
-    def message(self) -> str:
-        """Return Kafka's default message of the error, which the responses of some APIs have."""
-        return refusal_message(self.code)
 
 
 Decisions = dict[tuple[Need, str], bool]
@@ -147,7 +137,7 @@ def require(context: Request, right: Right, name: str = CLUSTER_NAME) -> None:
     """Raise ApiError with the error of the right if the client does not have it for the resource `name`."""
     if context.session.authorizer is not None and not _granted(context, right, name):
         has_message = right.first and right.api not in WITHOUT_MESSAGE
-        raise ApiError(right.code, right.message if has_message else None)
+        raise default_error(right.code) if has_message else ApiError(right.code)
 
 
 def _granted(context: Request, right: Right, name: str, count: int = 1) -> bool:
@@ -175,7 +165,7 @@ def require_for_config(context: Request, rights: dict[int, Right], resource: tup
     """
     kind, name = resource
     if kind in rights and not may(context, rights[kind], name):
-        raise ApiError(rights[kind].code, rights[kind].message)
+        raise default_error(rights[kind].code)
 
 
 # ---- the table

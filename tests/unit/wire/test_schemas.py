@@ -88,6 +88,7 @@ def test_advertised_versions_are_those_that_kafka_advertises() -> None:
 
 def test_error_codes_are_those_of_kafka() -> None:
     kafkas = {
-        row["code"]: (row["name"], row["retriable"], row.get("invalidMetadata", False)) for row in table("errors.json")
+        row["code"]: (row["name"], row["message"], row["retriable"], row.get("invalidMetadata", False))
+        for row in table("errors.json")
     }
-    assert {int(code): (code.name, code.retriable, code.invalid_metadata) for code in ErrorCode} == kafkas
+    assert {int(one): (one.name, one.message, one.retriable, one.invalid_metadata) for one in ErrorCode} == kafkas

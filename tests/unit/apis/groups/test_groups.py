@@ -9,7 +9,6 @@ import pytest
 import trio
 
 from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
-from pykbroker.apis.groups.find_coordinator import message
 from pykbroker.apis.groups.offset_fetch import OffsetFetch
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
@@ -25,7 +24,7 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest
+from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -135,6 +134,7 @@ async def test_the_first_find_coordinator_creates_the_offsets_topic(tmp_path: Pa
             found = answer.coordinators if version >= 4 else [answer]
             assert {(one.error_code, one.node_id) for one in found} == {(0, 1)}
             assert len(found) == (2 if version >= 4 else 1)
+            assert found[0].error_message == ("NONE" if 1 <= version <= 3 else "")
         for kind, code in (
             (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
             (2, ErrorCode.INVALID_REQUEST),
@@ -142,6 +142,8 @@ async def test_the_first_find_coordinator_creates_the_offsets_topic(tmp_path: Pa
         ):
             refused = await client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["a"]), 6)
             assert refused.coordinators[0].error_code == code
+        refused = await client.call(FindCoordinatorRequest("a", 9), 3)
+        assert (refused.error_code, refused.error_message) == (code, code.message)
 
 
 async def test_find_coordinator_returns_an_error_if_the_offsets_topic_cannot_be_created(tmp_path: Path) -> None:
@@ -154,26 +156,6 @@ async def test_find_coordinator_returns_an_error_if_the_offsets_topic_cannot_be_
             refused = answer if version == 3 else answer.coordinators[0]
             assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert "replication factor" in refused.error_message
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "expected"),
-    [
-        (ErrorCode.NONE, None, "NONE"),
-        (ErrorCode.COORDINATOR_NOT_AVAILABLE, None, "The coordinator is not available."),
-        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few brokers", "too few brokers"),
-        (ErrorCode.GROUP_AUTHORIZATION_FAILED, None, "Group authorization failed."),
-        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None, "Transactional Id authorization failed."),
-        (
-            ErrorCode.INVALID_REQUEST,
-            None,
-            "This most likely occurs because of a request being malformed by the client library or the message was sent"
-            " to an incompatible broker. See the broker logs for more details.",
-        ),
-    ],
-)
-def test_the_messages_of_find_coordinator_are_those_of_kafka(code: ErrorCode, text: str | None, expected: str) -> None:
-    assert message(Coordinator(error_code=code, error_message=text)) == expected
 
 
 async def test_requests_before_the_offsets_topic_exists_are_refused(tmp_path: Path) -> None:
