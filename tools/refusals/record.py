@@ -1,4 +1,4 @@
-"""Record refusals.txt, cluster_refusals.txt and rights.txt of tests/data/protocol: what Kafka refuses, and how.
+"""Record refusals.txt and rights.txt of tests/data/protocol: what Kafka refuses, and how.
 
 Run it from the top of the checkout: python -m tools.refusals.record. It downloads Kafka's jars if they are missing.
 """
@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pykbroker.core.security.rights import RIGHTS
-from tests.unit.apis.refused_requests import REQUESTS
-from tests.unit.apis.test_cluster_rights import of_clients
 from tests.unit.wire.distinct import distinct
 from tools import kafka_jars
 from tools.bench.child import Child
@@ -22,7 +19,6 @@ from tools.refusals.matrix import CONFIGS, Matrix, plain_users
 from tools.refusals.requests import versions_of
 from wire.apis import APIS
 from wire.compile import encoder
-from wire.declare import Request
 
 PROTOCOL = Path(__file__).parents[2] / "tests/data/protocol"
 PROGRAM = Path(__file__).with_name("Refusals.java")
@@ -39,30 +35,26 @@ OF_KAFKA = {
 
 
 def main() -> None:
-    """Write the three files."""
+    """Write both files."""
     jars = kafka_jars.fetch()
-    versions = [(key, version) for key in sorted(RIGHTS) for version in versions_of(key.name)]
-    every = ((distinct(APIS[key].request, version), version) for key, version in versions)
-    _record_responses(jars, "refusals.txt", "tests/unit/wire/distinct.py", "POLICY_VIOLATION", every)
-    guarded = ((REQUESTS[key], version) for key, version in sorted(of_clients()))
-    source = "tests/unit/apis/refused_requests.py"
-    _record_responses(jars, "cluster_refusals.txt", source, "CLUSTER_AUTHORIZATION_FAILED", guarded)
+    _record_responses(jars)
     _record_rights(jars)
 
 
-def _record_responses(
-    jars: Path, name: str, source: str, error: str, requests: Iterable[tuple[Request[Any], int]]
-) -> None:
-    """Write the responses by which Kafka's classes of requests refuse the requests."""
+def _record_responses(jars: Path) -> None:
+    """Write the responses by which Kafka's classes of requests refuse requests."""
     lines = []
-    for request, version in requests:
-        parts: list[Any] = []
-        encoder(type(request), version)(request, parts)
-        lines.append(f"{error} {request.key.name} {version} {b''.join(parts).hex()}\n")
+    for key in sorted(RIGHTS):
+        kind = APIS[key].request
+        for version in versions_of(key.name):
+            parts: list[Any] = []
+            encoder(kind, version)(distinct(kind, version), parts)
+            lines.append(f"POLICY_VIOLATION {key.name} {version} {b''.join(parts).hex()}\n")
     command = ["java", "-cp", f"{jars}/*", str(PROGRAM)]
     answers = subprocess.run(command, input="".join(lines), text=True, stdout=subprocess.PIPE, check=True).stdout
-    title = f"# API, version and body of the response that Kafka 4.3.1 makes of {source} for {error}\n"
-    (PROTOCOL / name).write_text(title + answers)
+    source = "tests/unit/wire/distinct.py for POLICY_VIOLATION"
+    title = f"# API, version and body of the response that Kafka 4.3.1 makes of {source}\n"
+    (PROTOCOL / "refusals.txt").write_text(title + answers)
 
 
 def _record_rights(jars: Path) -> None:

@@ -17,34 +17,19 @@ from pykbroker.apis.cluster.describe_cluster import DescribeCluster
 from pykbroker.apis.controller_apis import CONTROLLER_APIS, ControllerHandler
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import SUPPORTED, Operation, ResourceType
-from pykbroker.core.security.rights import (
-    ADD_PARTITIONS_TO_TXN_BROKER,
-    DESCRIBE_CONTROLLERS,
-    FETCH_METADATA_LOG,
-    RIGHTS,
-    Denial,
-)
-from pykbroker.core.security.session import Authorizer
+from pykbroker.core.security.rights import RIGHTS, WITHOUT_MESSAGE
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
 from pykbroker.server.table import ApiTable
 from tests.unit.apis.calling import Denies, context
-from tests.unit.apis.refused_requests import REQUESTS
 from tests.unit.server.rig import SESSION, Api, NoTasks, Rig
+from tests.unit.wire.distinct import distinct
 from wire.api import ApiKey
-from wire.apis import APIS, response_header_version
-from wire.declare import Request, Response
-from wire.error_codes import ErrorCode
-from wire.frame import decode_response, encode_request
+from wire.apis import APIS
+from wire.frame import LENGTH_BYTES, encode_request, encode_response
 from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.refusal import refusal
 from wire.versions import parse_versions
-
-REFUSALS = Path(__file__).parents[2] / "data" / "protocol" / "cluster_refusals.txt"
-DEFAULT_MESSAGE = "Cluster authorization failed."
-"""The default message of CLUSTER_AUTHORIZATION_FAILED.
-
-Kafka sends it in some responses and null in others; tests/interop/test_refusals.py compares them.
-"""
 
 
 def handlers() -> dict[ApiKey, Handler]:
@@ -62,77 +47,26 @@ def handlers() -> dict[ApiKey, Handler]:
 
 
 HANDLERS = handlers()
-GUARDED = {
-    right.api: right
-    for rights in RIGHTS.values()
-    for right in rights
-    if right.denial is Denial.WHOLE and right.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if right not in (FETCH_METADATA_LOG, DESCRIBE_CONTROLLERS)  # on listeners of controllers only
-}
-BROKERS_VERSION_FIRST = {ADD_PARTITIONS_TO_TXN_BROKER.api: 4}
-"""The first version of an API whose older versions are for clients."""
+GUARDED = {right.api: right for rights in RIGHTS.values() for right in rights if right.first}
 
 
-def guarded_versions() -> list[tuple[ApiKey, int]]:
-    """Return (API, version) for all versions of the APIs that authorize a request as a whole."""
-    return [
-        (key, version)
-        for key in GUARDED
-        for served in [parse_versions(HANDLERS[key].versions)]
-        for version in range(BROKERS_VERSION_FIRST.get(key, served.first), served.last + 1)
-    ]
+def versions(key: ApiKey) -> range:
+    """Return the versions of an API that its handler serves."""
+    served = parse_versions(HANDLERS[key].versions)
+    return range(served.first, served.last + 1)
 
 
-def of_clients() -> list[tuple[ApiKey, int]]:
-    """Return those of the guarded versions that a listener for clients serves."""
-    return [(key, version) for key, version in guarded_versions() if APIS[key].advertised is not None]
-
-
-def kafka_refusals() -> dict[tuple[ApiKey, int], bytes]:
-    lines = [line.split() for line in REFUSALS.read_text().splitlines() if not line.startswith("#")]
-    return {(ApiKey[name], int(version)): bytes.fromhex(body) for name, version, body in lines}
-
-
-def answered(handler: Handler, authorizer: Authorizer, request: Request[Any], version: int) -> Response:
-    """Return the response that a connection sends for the request."""
-    rig = Rig(NoTasks(), handler, session=replace(SESSION, authorizer=authorizer))
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [(key, version) for key in GUARDED for version in versions(key)],
+    ids=lambda part: str(getattr(part, "name", part)),
+)
+def test_a_request_without_the_right_is_refused_as_a_whole(key: ApiKey, version: int) -> None:
+    rig = Rig(NoTasks(), HANDLERS[key], session=replace(SESSION, authorizer=Denies(*operations(key))))
+    request, code = distinct(APIS[key].request, version), GUARDED[key].code
     rig.feed(encode_request(request, version, 1, "me"))
-    (frame,) = rig.replies()
-    return decode_response(APIS[request.key].response, version, frame)[1]
-
-
-def without_default_message(part: Any) -> Any:
-    """Set error messages that equal the default message of their error code to null."""
-    for name in getattr(part, "__struct_fields__", ()):
-        value = getattr(part, name)
-        if value == DEFAULT_MESSAGE:
-            setattr(part, name, None)
-        for inner in value if isinstance(value, list) else ():
-            without_default_message(inner)
-    return part
-
-
-@pytest.mark.parametrize(("key", "version"), of_clients(), ids=lambda part: str(getattr(part, "name", part)))
-def test_a_client_without_the_right_gets_kafkas_response(key: ApiKey, version: int) -> None:
-    head = b"\0\0\0\1" + b"\0" * response_header_version(key, version)
-    theirs = decode_response(APIS[key].response, version, head + kafka_refusals()[key, version])[1]
-    denied = Denies(*operations(key))
-    ours = answered(HANDLERS[key], denied, REQUESTS[key], version)
-    assert without_default_message(ours) == without_default_message(theirs)
-
-
-def test_every_version_of_a_refused_request_was_recorded_from_kafka() -> None:
-    assert set(kafka_refusals()) == set(of_clients())
-
-
-@pytest.mark.parametrize("key", [key for key in GUARDED if APIS[key].advertised is None], ids=lambda key: key.name)
-def test_a_node_without_the_right_to_act_for_the_cluster_is_refused_by_a_controller(key: ApiKey) -> None:
-    refused: Any = answered(HANDLERS[key], Denies(Operation.CLUSTER_ACTION), APIS[key].request(), last_version(key))
-    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-
-
-def last_version(key: ApiKey) -> int:
-    return parse_versions(HANDLERS[key].versions).last
+    message = None if key in WITHOUT_MESSAGE else code.message
+    assert rig.replies() == [encode_response(refusal(request, version, code, message), version, 1)[LENGTH_BYTES:]]
 
 
 class Reached(Exception):
@@ -148,16 +82,16 @@ def reaching(context: RequestContext, request: Any) -> Any:
     raise Reached
 
 
-@pytest.mark.parametrize("key", [key for key, right in GUARDED.items() if right.first], ids=lambda key: key.name)
+@pytest.mark.parametrize("key", GUARDED, ids=lambda key: key.name)
 def test_each_of_several_sufficient_rights_reaches_the_handler(key: ApiKey) -> None:
     every = operations(key)
     for denied in (None, *(Denies(*every - {granted}) for granted in every)):
         table = ApiTable([Api(key, HANDLERS[key].versions, reaching)])
-        version = parse_versions(HANDLERS[key].versions).last
+        version = versions(key)[-1]
         handler = table[key << 16 | version].handler
         for call in (handler, handler.handle_large):
             with pytest.raises(Reached):
-                call(context(version, denied), REQUESTS.get(key) or APIS[key].request())
+                call(context(version, denied), APIS[key].request())
 
 
 @pytest.mark.parametrize("denied", [[], [Operation.DESCRIBE], [Operation.ALTER]])
