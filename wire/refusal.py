@@ -6,6 +6,7 @@ only a part of a request is refused, `merge` adds the results of this part to th
 1. A result is about an item of a list of the request. The list has the same name, or a row in `FIELDS` names it.
 2. A response or a result with an error code of its own in this version has results only if it has a row.
 3. The fields in `NAMES` are copied from the item. All other fields have their defaults, or a constant from the row.
+4. A message is that of the refusal, unless `MESSAGES` has the API.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -17,6 +18,7 @@ import msgspec
 from wire.api import ApiKey
 from wire.apis import APIS
 from wire.declare import NIL, Request, Response
+from wire.error_codes import ErrorCode
 from wire.schema import Field, Type, fields_of
 from wire.source import Source
 
@@ -90,9 +92,31 @@ FIELDS: Mapping[ApiKey, Mapping[str, Any]] = {
 Of several lists, all items are answered, each name once. A dot leads to the lists inside the items of a list.
 """
 
+NO_MESSAGE, OF_CODE = "None", "code.message"
+MESSAGES: Mapping[ApiKey, str] = {
+    **dict.fromkeys(
+        (ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_TOPICS, ApiKey.DESCRIBE_PRODUCERS, ApiKey.CONSUMER_GROUP_DESCRIBE),
+        NO_MESSAGE,
+    ),
+    **dict.fromkeys(
+        (
+            ApiKey.FIND_COORDINATOR,
+            ApiKey.DESCRIBE_CONFIGS,
+            ApiKey.ALTER_CLIENT_QUOTAS,
+            ApiKey.DESCRIBE_QUORUM,
+            ApiKey.CONTROLLER_REGISTRATION,
+            ApiKey.ADD_RAFT_VOTER,
+            ApiKey.REMOVE_RAFT_VOTER,
+        ),
+        OF_CODE,
+    ),
+    ApiKey.UNREGISTER_BROKER: f"message or {OF_CODE}",
+}
+"""The messages of APIs, as expressions, that are not those with which requests are refused."""
 
-def refusal(request: Request[R], version: int, code: int, message: str | None = None) -> R:
-    """Return the response that refuses the request."""
+
+def refusal(request: Request[R], version: int, code: ErrorCode, message: str | None = None) -> R:
+    """Return the response that refuses the request. Without a `message`, most APIs have null."""
     response: R = _compiled(type(request), version)(request, code, message)
     return response
 
@@ -115,7 +139,8 @@ def merge(response: T, refused: Iterable[Any]) -> Generator[None, None, T]:
 
 @cache
 def _compiled(request: type[Request[Any]], version: int) -> Callable[..., Any]:
-    writer = _Writer(APIS[request.key].response, version, FIELDS.get(request.key, {}))
+    row, message = FIELDS.get(request.key, {}), MESSAGES.get(request.key, "message")
+    writer = _Writer(APIS[request.key].response, version, row, message)
     return writer.function(Type(struct=request))
 
 
@@ -124,10 +149,10 @@ def _each_once(*lists: Iterable[Any]) -> Iterable[Any]:
 
 
 class _Writer:
-    """The source of the function for one API and version. `row` is the row of the API in `FIELDS`."""
+    """The source of the function for one API and version. `row` and `message` are those of the API in the tables."""
 
-    def __init__(self, response: type[Response], version: int, row: Mapping[str, Any]) -> None:
-        self._response, self._version, self._row = response, version, row
+    def __init__(self, response: type[Response], version: int, row: Mapping[str, Any], message: str) -> None:
+        self._response, self._version, self._row, self._message = response, version, row, message
         self._source = Source(response, version)
         self._source.globals["each_once"] = _each_once
 
@@ -153,7 +178,7 @@ class _Writer:
         if field.name in CODES:
             return "code"
         if field.name == "error_message":
-            return "message"
+            return self._message
         if not isinstance(row, str):
             return None if row is None and self._version not in field.nullable else self._source.constant(row)
         if field.type.item is not None and field.type.item.struct is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pykbroker.core.security.rights import RIGHTS
 from tests.unit.wire.distinct import distinct
+from tests.unit.wire.test_refusal import CODE, WHY
 from tools import kafka_jars
 from tools.bench.child import Child
 from tools.bench.peers import free_port, wait_until_serving
@@ -49,11 +50,13 @@ def _record_responses(jars: Path) -> None:
         for version in versions_of(key.name):
             parts: list[Any] = []
             encoder(kind, version)(distinct(kind, version), parts)
-            lines.append(f"POLICY_VIOLATION {key.name} {version} {b''.join(parts).hex()}\n")
+            lines.append(f"{CODE.name} {WHY} {key.name} {version} {b''.join(parts).hex()}\n")
     command = ["java", "-cp", f"{jars}/*", str(PROGRAM)]
     answers = subprocess.run(command, input="".join(lines), text=True, stdout=subprocess.PIPE, check=True).stdout
-    source = "tests/unit/wire/distinct.py for POLICY_VIOLATION"
-    title = f"# API, version and body of the response that Kafka 4.3.1 makes of {source}\n"
+    title = (
+        f"# API, version and body of the response that Kafka makes of tests/unit/wire/distinct.py for {CODE.name}, and"
+        f" the body with the message {WHY!r} if it differs\n"
+    )
     (PROTOCOL / "refusals.txt").write_text(title + answers)
 
 
