@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, Self
 
+import msgspec
+
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.rights import (
     CREATE_IN_CLUSTER,
@@ -54,6 +56,7 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from wire.messages.sasl_handshake import SaslHandshakeRequest
+from wire.schema import fields_of
 
 PATIENCE_S = 5
 PASSWORD = "secret"
@@ -244,27 +247,32 @@ class Matrix:
     def _shown(self, case: str, version: int, response: bytes) -> str:
         if case == WITHOUT_ACKS:
             return "served"
-        return self.shown(decode_response(api_of(case).response, version, response)[1]) or "nothing"
+        return self.shown(decode_response(api_of(case).response, version, response)[1], version) or "nothing"
 
-    def shown(self, part: Any) -> str:
-        """Return what a principal can see in a response: names, error codes, and the operations that it may perform."""
+    def shown(self, part: msgspec.Struct, version: int) -> str:
+        """Return what a principal can see in a response: names, errors, and the operations that it may perform.
+
+        An empty message differs from null, which is left out.
+        """
         words = []
-        for name in part.__struct_fields__:
-            value = getattr(part, name)
+        for field in fields_of(type(part)):
+            if version not in field.versions:
+                continue
+            name, value = field.name, getattr(part, field.name)
             if name.endswith("error_code"):
                 words.append(f":{value}")
             elif name.endswith("authorized_operations") and value != -(2**31):
                 words.append(f"may {value:x}")
             elif name in IDENTITIES and value:
                 words.append(value)
-            elif name == "error_message" and value:
+            elif name == "error_message" and value is not None:
                 words.append(f'"{REFUSED if value.startswith(INSIDE) else value}"')
             elif name == "topic_id":
                 words += [f"#{known}" for known, topic_id in self.ids.items() if topic_id == value]
             elif name == "configs" and value:
                 words.append("configs")
             elif isinstance(value, list) and value and hasattr(value[0], "__struct_fields__") and name not in NOT_SHOWN:
-                shown = sorted(filter(None, map(self.shown, value)))
+                shown = sorted(filter(None, (self.shown(each, version) for each in value)))
                 words += [f"({', '.join(shown)})"] if shown else []
         return " ".join(words)
 
