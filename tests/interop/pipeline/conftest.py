@@ -12,6 +12,7 @@ import pytest
 from py4j.java_gateway import JavaPackage, JVMView
 
 from pykbroker.pipeline.source.registration import register
+from tests.interop.pipeline import warm_daemon
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats
 from tools import spark_session
@@ -24,17 +25,20 @@ if TYPE_CHECKING:
 SOURCE_ARCHIVES = "*-src.zip:"
 """The beginning of the PYTHONPATH that Spark gives to Python: pyspark and py4j as archives without compiled modules."""
 PYTHON = """#!/bin/sh
-PYTHONPATH=${{PYTHONPATH#{archives}}} exec {python} "$@"
+export PYTHONPATH=${{PYTHONPATH#{archives}}}
+if [ "$2" = {daemon} ]; then shift 2; set -- -m {warm} "$@"; fi
+exec {python} "$@"
 """
 
 
 def compiled_python(directory: Path) -> str:
-    """Return the path of a script that runs this Python with the installed pyspark.
+    """Return the path of a script that runs this Python with the installed pyspark, and its workers by a warm daemon.
 
     Each stream of a Python data source has a process of its own, which otherwise compiles pyspark for half a second.
     """
     path = directory / "python"
-    path.write_text(PYTHON.format(archives=SOURCE_ARCHIVES, python=sys.executable))
+    names = {"daemon": warm_daemon.DAEMON, "warm": warm_daemon.__name__}
+    path.write_text(PYTHON.format(archives=SOURCE_ARCHIVES, python=sys.executable, **names))
     path.chmod(0o755)
     return str(path)
 
