@@ -1,6 +1,7 @@
 """TLS that is made of configs and files, and that is made again when one of them changes.
 
-Stores are read off the event loop: a file may be on a slow or a dead file system.
+1. Stores are read off the event loop: a file may be on a slow or a dead file system.
+2. As in Kafka, only the configs of stores change while a listener is open. All others are those of its opening.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from pykbroker.core.config.config import Texts
+from pykbroker.core.config.listener_change import STORES
+from pykbroker.core.config.listener_configs import listener_prefix
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.tls_settings import ClientTlsSettings, TlsSettings
 from pykbroker.core.errors import StartError
@@ -41,7 +44,8 @@ class WatchedStores(ABC, Generic[S, T]):
     """
 
     def __init__(self, listener: ListenerSettings, name: str, texts: Texts) -> None:
-        self.listener, self.name = listener, name
+        self.listener, self.name, self._opened = listener, name, texts
+        self._stores = {start + config for start in ("", listener_prefix(listener.name)) for config in STORES}
         self.settings: S = self.settings_of(texts)
         self._seen = state(texts, self.settings)
         self._refused: object = None
@@ -64,6 +68,7 @@ class WatchedStores(ABC, Generic[S, T]):
 
         Refused ones are read again each time: a certificate becomes valid, or the other end comes to trust it.
         """
+        texts = self._followed(texts)
         settings = self.settings_of(texts)
         seen = state(texts, settings)
         if seen == self._seen:
@@ -72,6 +77,11 @@ class WatchedStores(ABC, Generic[S, T]):
             return Read(seen, settings, self.made_of(settings))
         except StartError as error:
             return Read(seen, settings, error)
+
+    def _followed(self, texts: Texts) -> Texts:
+        """Return the configs of the opening with the stores of other ones."""
+        kept = {name: text for name, text in self._opened.items() if name not in self._stores}
+        return {**kept, **{name: texts[name] for name in self._stores if name in texts}}
 
     def use(self, read: Read[S, T]) -> StartError | None:
         """Use what was read for new connections, or keep the stores and return what is wrong."""

@@ -19,6 +19,7 @@ from pykbroker.client.security import PLAINTEXT
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.config.tls_settings import TLS12, TLS13
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.sasl.settings import SCRAM_MODULE
@@ -147,12 +148,7 @@ async def test_a_wrong_file_leaves_the_old_context_and_one_log_line(
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [
-        ("ssl.client.auth", "required"),
-        (f"{PREFIX}ssl.client.auth", "x"),
-        ("ssl.keystore.location", "a\0"),
-        ("ssl.endpoint.identification.algorithm", "x"),
-    ],
+    [(f"{PREFIX}ssl.keystore.type", "x"), ("ssl.keystore.location", "a\0"), ("ssl.truststore.certificates", "x")],
 )
 async def test_wrong_configs_leave_the_old_context_and_one_log_line(
     house: House, name: str, text: str, caplog: pytest.LogCaptureFixture
@@ -168,13 +164,39 @@ async def test_wrong_configs_leave_the_old_context_and_one_log_line(
 async def test_configs_that_could_not_be_used_are_refused_and_change_nothing(house: House) -> None:
     broker = Broker(house)
     before = broker.tls.made
-    await broker.secured.check({**broker.config.texts, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"})
-    for wrong in ({"ssl.keystore.location": "/nowhere"}, {"ssl.client.auth": "required"}):
+    for wrong in ({"ssl.keystore.location": "/nowhere"}, {"ssl.keystore.type": "JKS"}):
         with pytest.raises(ApiError, match=r"SECURE: ssl\.") as refused:
             await broker.secured.check({**broker.config.texts, **wrong})
         assert refused.value.code == ErrorCode.INVALID_REQUEST
     assert broker.tls.made is before
-    assert broker.machine.calls == 3
+    assert broker.machine.calls == 2
+
+
+@pytest.mark.parametrize("prefix", ["", PREFIX])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ssl.client.auth", "none"),
+        ("ssl.enabled.protocols", "TLSv1.2"),
+        ("ssl.cipher.suites", "unknown"),
+        ("ssl.principal.mapping.rules", "wrong"),
+        ("ssl.allow.dn.changes", "false"),
+        ("ssl.endpoint.identification.algorithm", "x"),
+    ],
+)
+async def test_an_open_listener_keeps_all_but_its_stores_as_in_kafka(
+    house: House, prefix: str, name: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.set(client_auth="required", truststore_type="PEM", truststore_location=house.write("ca.pem", ca_pem()))
+    broker = Broker(house, controller_listeners=(ListenerSettings("CONTROLLER"),))
+    house.texts[prefix + name] = text
+    await broker.secured.check({**broker.config.texts})
+    broker.write("broker2")
+    await broker.look()
+    assert (broker.hosts, caplog.records) == ({"broker2"}, [])
+    now = broker.tls.settings
+    kept = "required", frozenset({TLS12, TLS13}), (), True
+    assert (now.client_auth, now.versions, now.ciphers, now.may_change_name) == kept
 
 
 @pytest.mark.parametrize(
