@@ -55,7 +55,7 @@ def read_identity(store: TlsStore, key_password: Secret | None) -> KeyEntry:
             )
         label, key = keys[0]
         if label == ENCRYPTED:
-            check_decryption(store, b64decode("".join(key.split("\n")[1:-2])))
+            check_decryption(store, decoded(store, key, "key"))
         return KeyEntry(Secret(key), key_password, chain)
     return pkcs12_identity(store, data)
 
@@ -127,11 +127,16 @@ def certificates(store: TlsStore, text: str) -> tuple[bytes, ...]:
     found = []
     for label, block in blocks(text):
         if label in CERTIFICATES:
-            try:
-                found.append(b64decode("".join(block.split("\n")[1:-2]), validate=True))
-            except ValueError:
-                raise StartError(f"{store.place}: a certificate is no base64: copy the file again") from None
+            found.append(decoded(store, block, "certificate"))
     return tuple(found)
+
+
+def decoded(store: TlsStore, block: str, what: str) -> bytes:
+    """Return the content of a block of PEM, in DER."""
+    try:
+        return b64decode("".join(block.split("\n")[1:-2]), validate=True)
+    except ValueError:
+        raise StartError(f"{store.place}: a {what} is no base64: copy the file again") from None
 
 
 def check_decryption(store: TlsStore, der: bytes) -> None:

@@ -315,6 +315,12 @@ def test_a_chain_with_a_gap_is_refused_and_a_whole_one_served(house: House) -> N
         ("PEM", b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n", "no base64"),
         (
             "PEM",
+            b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nMDA\n-----END ENCRYPTED PRIVATE KEY-----\n"
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            "a key is no base64: copy the file again",
+        ),
+        (
+            "PEM",
             b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
             b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
             "cannot be decoded",
