@@ -197,8 +197,9 @@ class _Reader:
         return text.strip() if text is not None and text.strip() else None
 
     def _secret(self, name: str) -> Secret | None:
+        """Return a password. As in Kafka, spaces around it are none of it, such as the line end of a secret's file."""
         text = self._configs.text(name)
-        return None if text is None else Secret(text)
+        return None if text is None else Secret(text.strip())
 
     def _refuse(self, text: str) -> StartError:
         return StartError(f"{self._listener}: {text}")

@@ -143,6 +143,18 @@ def test_a_keystore_of_every_kind_is_served(house: House, kind: str) -> None:
     assert house.context().certificate.is_for("localhost")
 
 
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_white_space_around_a_password_is_none_of_it(house: House, kind: str) -> None:
+    """A file of a config provider ends in a line end as a rule."""
+    cert = issued()
+    if kind == "PEM":
+        house.pem(chain_of(cert) + encrypted(cert, "secret")).set(key_password=" secret\n")
+    else:
+        path = house.write("keys.p12", pkcs12(cert, "secret"))
+        house.set(keystore_location=path, keystore_password="secret\n")
+    house.connect()
+
+
 @pytest.mark.parametrize("trusts", ["intermediate", "leaf"])
 def test_a_certificate_to_trust_needs_no_authority(house: House, trusts: str) -> None:
     intermediate = trustme.CA(parent_cert=authority("root of others"), key_type=CURVE)
