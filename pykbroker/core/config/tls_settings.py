@@ -15,7 +15,7 @@ import msgspec
 
 from pykbroker.core.config.listener_configs import ListenerConfigs
 from pykbroker.core.errors import ApiError, StartError
-from pykbroker.core.security.cipher_suites import SIGNALS, TLS_1_2, TLS_1_3
+from pykbroker.core.security.cipher_suites import TLS_1_2, TLS_1_3, UNUSED
 from pykbroker.core.security.principal_mapping import RULES, PrincipalMapping
 from pykbroker.core.security.secret import Secret
 
@@ -172,11 +172,11 @@ class _Reader:
         return kind
 
     def _versions_and_ciphers(self) -> tuple[frozenset[str], tuple[str, ...]]:
-        named = self._list(PROTOCOLS)
+        named = self._list(PROTOCOLS) or [TLS12, TLS13]  # as in Java, nothing stands for its default
         if unknown := [each for each in named if each not in (TLS12, TLS13, *NEVER_USED)]:
             raise self._refuse(f"{PROTOCOLS}: {unknown[0]} is unknown: write {TLS12},{TLS13}")
         suites = self._list(CIPHERS)
-        if unknown := [each for each in suites if each not in (*TLS_1_3, *TLS_1_2, *SIGNALS)]:
+        if unknown := [each for each in suites if each not in (*TLS_1_3, *TLS_1_2, *UNUSED)]:
             raise self._refuse(f"{CIPHERS}: {unknown[0]} is unknown or broken: write IANA names, such as {TLS_1_3[0]}")
         ciphers = tuple(TLS_1_2[each] for each in suites if each in TLS_1_2)
         usable = {version for version in (TLS12, TLS13) if version in named}

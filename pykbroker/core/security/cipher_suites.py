@@ -33,8 +33,16 @@ TLS_1_2 = {
     "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
 }
-"""The suites of TLS 1.2 that Java enables by default, each with its name in OpenSSL."""
+"""The suites of TLS 1.2 that Java enables by default, but `UNUSED`, each with its name in OpenSSL."""
 IANA_NAMES = {ours: theirs for theirs, ours in TLS_1_2.items()}
 """The names of the suites of TLS 1.2 by those that OpenSSL gives them."""
-SIGNALS = ("TLS_EMPTY_RENEGOTIATION_INFO_SCSV",)
-"""Names that Java lists among the suites, and that choose none."""
+UNUSED = (
+    "TLS_DHE_DSS_WITH_AES_256_GCM_SHA384",
+    "TLS_DHE_DSS_WITH_AES_128_GCM_SHA256",
+    "TLS_DHE_DSS_WITH_AES_256_CBC_SHA256",
+    "TLS_DHE_DSS_WITH_AES_128_CBC_SHA256",
+    "TLS_DHE_DSS_WITH_AES_256_CBC_SHA",
+    "TLS_DHE_DSS_WITH_AES_128_CBC_SHA",
+    "TLS_EMPTY_RENEGOTIATION_INFO_SCSV",
+)
+"""Names of Java's default that choose no suite here: those for keys of DSA, and a signal."""

@@ -198,10 +198,12 @@ def test_a_client_may_show_a_certificate_that_is_only_requested(house: House) ->
     ("texts", "versions", "cipher"),
     [
         ({}, "TLSv1.2 TLSv1.3", None),
+        ({"enabled_protocols": ""}, "TLSv1.2 TLSv1.3", None),
         ({"enabled_protocols": "TLSv1.2"}, "TLSv1.2", None),
         ({"enabled_protocols": "TLSv1.1,TLSv1.3"}, "TLSv1.3", None),
         ({"cipher_suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, "TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256"),
         ({"cipher_suites": "TLS_AES_256_GCM_SHA384"}, "TLSv1.3", None),
+        ({"cipher_suites": "TLS_DHE_DSS_WITH_AES_256_GCM_SHA384,TLS_AES_256_GCM_SHA384"}, "TLSv1.3", None),
     ],
 )
 def test_versions_and_cipher_suites_are_those_of_the_configs(
