@@ -18,7 +18,7 @@ TLS = (
     " SASL_PLAINTEXT if the listener has SASL"
 )
 HTTP = "this is an HTTP request, and the listener speaks Kafka's protocol: metrics are at the address of --console"
-SASL = "the client asks for SASL, and the listener has none: set security.protocol=PLAINTEXT in the client"
+SASL = "the client asks for SASL, and the listener has none: set security.protocol={} in the client"
 
 
 class NotKafka(DecodeError):

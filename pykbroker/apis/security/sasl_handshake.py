@@ -18,6 +18,7 @@ class SaslHandshake(ApiHandler, frozen=True):
     strangers: Strangers
 
     def __call__(self, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-        if context.session.principal == ANONYMOUS:
-            self.strangers.report(context.session, SASL)
+        session = context.session
+        if session.principal == ANONYMOUS:
+            self.strangers.report(session, SASL.format("PLAINTEXT" if session.tls is None else "SSL"))
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from pykbroker.server.strangers import SASL
+from pykbroker.apis.security.sasl_handshake import SaslHandshake
+from pykbroker.server.handler import RequestContext
+from pykbroker.server.strangers import SASL, Strangers
 from tests.unit.apis.conftest import Client, LocalBroker
+from tests.unit.server.rig import SESSION
 from wire.api import ApiKey
 from wire.apis import APIS
 from wire.declare import Request, Response
@@ -105,8 +109,17 @@ async def test_a_client_that_asks_for_sasl_is_logged_once_with_the_setting_to_ch
     for _ in range(3):  # a client that is refused connects again
         await (await local_broker.connect()).call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     (line,) = [record.getMessage() for record in caplog.records if "SASL" in record.getMessage()]
-    assert line.endswith(f" is no client of the listener PLAINTEXT: {SASL}")
-    assert "set security.protocol=PLAINTEXT" in line
+    assert line.endswith(f" is no client of the listener PLAINTEXT: {SASL.format('PLAINTEXT')}")
+
+
+@pytest.mark.parametrize(("tls", "protocol"), [(None, "PLAINTEXT"), (("TLSv1.3", "TLS_AES_128_GCM_SHA256"), "SSL")])
+def test_a_client_that_asks_for_sasl_is_told_the_protocol_of_its_listener(
+    tls: tuple[str, str] | None, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = RequestContext(1, "me", replace(SESSION, tls=tls))
+    SaslHandshake(Strangers(lambda: 0))(context, SaslHandshakeRequest(mechanism="PLAIN"))
+    (line,) = caplog.messages
+    assert line.endswith(f"set security.protocol={protocol} in the client")
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
