@@ -33,7 +33,7 @@ def other_protocol(start: bytes) -> str:
 
 
 class Strangers:
-    """The rate-limited warnings about peers: one line a minute per host and reason.
+    """The rate-limited warnings about peers: one line a minute per host, listener and reason.
 
     `ticks` returns ns of a monotonic clock.
     """
@@ -46,10 +46,10 @@ class Strangers:
 
         `reason` is one of a few texts, and `detail` is any text.
         """
-        kind = session.client_host, str(reason)
+        kind = session.client_host, session.listener, str(reason)
         self._warnings.warn(kind, "%s is no client of the listener %s: %s%s", session, session.listener, reason, detail)
 
     def closing(self, session: Session, error: Exception) -> None:
         """Log why the connection of a client is closed. All errors of a class are one reason."""
-        kind = session.client_host, type(error).__name__
+        kind = session.client_host, session.listener, type(error).__name__
         self._warnings.warn(kind, "closing the connection of %s: %s", session, error)

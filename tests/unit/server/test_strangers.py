@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from pykbroker.core.security.session import Session
 from pykbroker.server.frame_pool import FramePool
@@ -56,6 +57,15 @@ def test_each_host_is_logged_once_per_minute(caplog: pytest.LogCaptureFixture) -
     now = SILENT_S * 1_000_000_000
     seen.report(session(1, 6), REASON)
     assert caplog.records[-1].getMessage().endswith("(2 more like this since the last such line)")
+
+
+def test_each_listener_of_a_host_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Strangers(lambda: 0)
+    for _ in range(2):
+        for listener in ("CLIENTS", "OTHERS"):
+            seen.report(replace(session(1), listener=listener), REASON)
+            seen.closing(replace(session(1), listener=listener), DecodeError("x"))
+    assert len(caplog.records) == 4
 
 
 @pytest.mark.parametrize(("hosts", "lines"), [(2, 2), (3, 3), (5, 4)])
