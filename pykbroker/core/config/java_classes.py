@@ -1,4 +1,4 @@
-"""Configs that name a Java class for authentication or authorization.
+"""Configs that name a Java class for authentication, authorization or TLS, whose engine may refuse certificates.
 
 This broker cannot load Java classes, so it refuses to start rather than run without access control. A config named in
 `pykbroker.ignore.classes` is ignored instead.
@@ -20,9 +20,16 @@ NAMED = (
     "client.quota.callback.class",
     "create.topic.policy.class.name",
     "principal.builder.class",
+    "ssl.engine.factory.class",
 )
 SASL, CLASS = "sasl.", ".class"
-SERVED: Mapping[str, tuple[str, ...]] = {AUTHORIZER: (STANDARD_AUTHORIZER,)}
+OF_CLIENTS = "org.apache.kafka.common.security"
+SERVED: Mapping[str, tuple[str, ...]] = {
+    AUTHORIZER: (STANDARD_AUTHORIZER,),
+    "sasl.login.class": (f"{OF_CLIENTS}.authenticator.DefaultLogin",),
+    "sasl.server.callback.handler.class": (f"{OF_CLIENTS}.plain.internals.PlainServerCallbackHandler",),
+    "ssl.engine.factory.class": (f"{OF_CLIENTS}.ssl.DefaultSslEngineFactory",),
+}
 """Classes of Kafka whose part pykbroker plays itself, beside Kafka's default, by config without prefixes."""
 
 

@@ -22,13 +22,21 @@ GUARDS = (
     "sasl.oauthbearer.jwt.retriever.class",
     "sasl.oauthbearer.jwt.validator.class",
     "sasl.server.callback.handler.class",
+    "ssl.engine.factory.class",
 )
 OF_LISTENERS = (
     "listener.name.plaintext.principal.builder.class",
     "listener.name.a.sasl.server.callback.handler.class",
     "listener.name.a.plain.sasl.server.callback.handler.class",
     "listener.name.a.scram-sha-256.sasl.login.class",
+    "listener.name.a.ssl.engine.factory.class",
 )
+OF_KAFKA = {
+    "sasl.login.class": "authenticator.DefaultLogin",
+    "sasl.server.callback.handler.class": "plain.internals.PlainServerCallbackHandler",
+    "ssl.engine.factory.class": "ssl.DefaultSslEngineFactory",
+}
+"""Classes that Kafka has without a config."""
 
 
 @pytest.mark.parametrize("name", [*GUARDS, *OF_LISTENERS])
@@ -49,6 +57,12 @@ def test_an_empty_name_and_kafkas_default_class_are_accepted(name: str) -> None:
     BrokerConfig.from_mapping({name: ""} if default is None else {name: str(default)})
     if default is not None:
         BrokerConfig.from_mapping({f"listener.name.a.{name}": str(default)})
+
+
+@pytest.mark.parametrize(("name", "kafkas"), OF_KAFKA.items())
+def test_a_class_that_kafka_has_without_the_config_is_accepted(name: str, kafkas: str) -> None:
+    text = f"org.apache.kafka.common.security.{kafkas}"
+    BrokerConfig.from_mapping({name: text, f"listener.name.a.{name}": text, f"listener.name.a.plain.{name}": text})
 
 
 def test_the_error_names_every_refused_class() -> None:
@@ -74,7 +88,6 @@ def test_the_error_names_every_refused_class() -> None:
     [
         "replica.selector.class",
         "metric.reporters",
-        "ssl.engine.factory.class",
         "sasl.enabled.mechanisms",
         "listener.name.class",
         "listener.name.sasl.class",
