@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pykbroker.core.config.table import GROUP_SYNONYMS, LISTENER_PREFIX, TOPIC_SYNONYMS
+from pykbroker.core.config.listener_configs import base_of
+from pykbroker.core.config.table import GROUP_SYNONYMS, TOPIC_SYNONYMS
 
 # fmt: off
 USED = {
@@ -701,6 +702,5 @@ DOCS.update({name: DOCS[under] for name, under in GROUP_SYNONYMS.items() if name
 
 
 def documentation(name: str) -> str:
-    """Return the description of a config, with or without a listener prefix; "" for an unknown config."""
-    base = name.split(".", 3)[-1] if name.startswith(LISTENER_PREFIX) else name
-    return DOCS.get(base, "")
+    """Return the description of a config, with or without the prefix of a listener; "" for an unknown config."""
+    return DOCS.get(base_of(name), "")

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from pykbroker.core.config.config import DEFAULTS, BrokerConfig, Texts, topic_default
+from pykbroker.core.config.listener_configs import base_of
 from pykbroker.core.config.row import Row, Update
 from pykbroker.core.config.table import (
     BROKER,
@@ -107,12 +108,12 @@ def entry(row: Row, value: Value, synonyms: tuple[Synonym, ...], read_only: bool
 def broker_row(name: str) -> Row:
     """Return the row of a broker config. An unknown config gets a row of type UNKNOWN.
 
-    A config with a listener prefix has the type of the same config without the prefix.
+    A config of a listener, or of a mechanism on it, has the type of the same config without the prefix.
     """
     row = BROKER.get(name) or BROKER_QUOTAS.get(name)
     if row is not None:
         return row
-    base = BROKER.get(name.split(".", 3)[-1]) if name.startswith(LISTENER_PREFIX) else None
+    base = BROKER.get(base_of(name)) if name.startswith(LISTENER_PREFIX) else None
     return Row(name, Type.UNKNOWN if base is None else base.type, None)
 
 
@@ -140,7 +141,7 @@ def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
     )
     family = FAMILIES.get(name, (name,))
     if name.startswith(LISTENER_PREFIX):
-        family = name, name.split(".", 3)[-1]
+        family = name, base_of(name)
     found = [
         Synonym(member, None if hidden(broker_row(member)) else layer[member], source)
         for source, layer in layers

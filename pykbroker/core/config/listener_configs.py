@@ -27,6 +27,8 @@ ONLY_OF_MECHANISMS = (
     "sasl.server.callback.handler.class",
 )
 """The configs that a broker takes for one mechanism of one listener alone."""
+OF_MECHANISMS = (*ONLY_OF_MECHANISMS, "connections.max.reauth.ms")
+"""All configs that a mechanism may have."""
 
 
 class ListenerConfigs:
@@ -53,6 +55,14 @@ class ListenerConfigs:
 def listener_prefix(listener: str, mechanism: str | None = None) -> str:
     """Return the prefix of configs of this listener, and of this mechanism on it."""
     return f"{LISTENER_PREFIX}{listener.lower()}." + (f"{mechanism.lower()}." if mechanism is not None else "")
+
+
+def base_of(name: str) -> str:
+    """Return the name of a config without the prefix of a listener, and that of a mechanism, if it has them."""
+    if not name.startswith(LISTENER_PREFIX):
+        return name
+    base = name.split(".", 3)[-1]
+    return next((each for each in OF_MECHANISMS if base.endswith(each)), base)
 
 
 def listener_config(texts: Texts, listener: str, name: str, mechanism: str | None = None) -> str | None:

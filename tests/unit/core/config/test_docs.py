@@ -29,6 +29,7 @@ def test_descriptions_are_short_and_complete() -> None:
         # a group config, and the broker config that is its default
         ("share.session.timeout.ms", "group.share.session.timeout.ms"),
         ("ssl.keystore.type", "listener.name.external.ssl.keystore.type"),
+        ("sasl.jaas.config", "listener.name.external.plain.sasl.jaas.config"),
     ],
 )
 def test_a_config_and_its_synonym_have_the_same_description(one: str, other: str) -> None:

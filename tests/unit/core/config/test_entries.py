@@ -80,6 +80,30 @@ def test_a_group_config_takes_precedence_over_the_broker_config(config: BrokerCo
     assert [synonym.value for synonym in entry.synonyms] == ["46000", "45000"]
 
 
+def test_a_config_of_a_mechanism_has_the_type_of_the_same_config_without_it() -> None:
+    reauth, jaas = "connections.max.reauth.ms", "sasl.jaas.config"
+    prefix = "listener.name.clients.plain."
+    config = BrokerConfig.from_mapping({prefix + reauth: "600000", prefix + jaas: "canary"})
+    found = as_observed(each for each in describe_broker(config) if each.name.startswith(prefix))
+    static = {"source": "STATIC_BROKER_CONFIG", "readOnly": True}
+    assert found == {
+        prefix + reauth: {
+            **static,
+            "value": "600000",
+            "type": "LONG",
+            "sensitive": False,
+            "synonyms": [f"{prefix}{reauth}=600000@STATIC_BROKER_CONFIG", f"{reauth}=0@DEFAULT_CONFIG"],
+        },
+        prefix + jaas: {
+            **static,
+            "value": None,
+            "type": "PASSWORD",
+            "sensitive": True,
+            "synonyms": [f"{prefix}{jaas}=null@STATIC_BROKER_CONFIG"],
+        },
+    }
+
+
 def test_values_of_passwords_are_never_returned() -> None:
     config = BrokerConfig.from_mapping({"ssl.key.password": "canary", "maybe.secret": "canary"})
     assert "canary" not in repr(list(describe_broker(config)))
