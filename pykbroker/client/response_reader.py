@@ -19,8 +19,11 @@ CORRELATION_ID_BYTES = 4
 BUFFERED_BYTES = 32_768
 """The number of received bytes above which a frame gets a separate buffer."""
 
-OTHER_PROTOCOLS = {b"HTTP": "an HTTP server", b"\x15\x03": "a TLS listener"}
-"""The names of other protocols, by the first bytes of their messages. A TLS alert begins with 21 and 3."""
+OTHER_PROTOCOLS = {
+    b"HTTP": "an HTTP server answers there: name the listener of a Kafka broker",
+    b"\x15\x03": "a TLS listener answers there: set security.protocol to SSL or SASL_SSL, or name another one",
+}
+"""The peers of other protocols, and what to do, by the first bytes of a message. A TLS alert begins with 21 and 3."""
 
 unpack_size = Struct(">i").unpack_from
 
@@ -85,7 +88,7 @@ class ResponseReader:
         size: int = unpack_size(data, pos)[0]
         if not CORRELATION_ID_BYTES <= size <= self._bytes_max:
             if other := OTHER_PROTOCOLS.get(data[pos : pos + 4], OTHER_PROTOCOLS.get(data[pos : pos + 2])):
-                raise InvalidResponse(f"{other} answers there: name the plaintext listener of a Kafka broker")
+                raise InvalidResponse(other)
             raise InvalidResponse(
                 f"the broker sent a response of {size} bytes, allowed are {CORRELATION_ID_BYTES} to {self._bytes_max}"
             )
