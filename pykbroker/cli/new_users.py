@@ -8,14 +8,12 @@ from itertools import chain
 
 import click
 
-from pykbroker.core.new_user import NewUser
+from pykbroker.core.new_user import NAME_CHARACTERS_MAX, NewUser
 from pykbroker.core.security.sasl.scram import NONCE_BITS, base36
 from pykbroker.core.security.secret import Secret
 
 PASSWORD_BYTES = 12
 """The random bytes of a generated password, which has 16 characters."""
-NAME_CHARACTERS_MAX = 32_762
-"""The longest name: behind `User:`, it is the principal of ACLs, and Kafka's strings have at most 32,767 bytes."""
 
 
 def new_users(texts: Iterable[str], place: str) -> tuple[NewUser, ...]:

@@ -6,6 +6,9 @@ import msgspec
 
 from pykbroker.core.security.secret import Secret
 
+NAME_CHARACTERS_MAX = 32_762
+"""The longest name: behind `User:`, it is the principal of ACLs, and Kafka's strings have at most 32,767 bytes."""
+
 
 class NewUser(msgspec.Struct, frozen=True):
     """A user with a password.

@@ -209,6 +209,7 @@ def checked_options(
 def checked_users(tls: Any, users: Any, authorize: Any) -> dict[str, str]:
     """Return the passwords of users by name. StartError: an option about security is invalid."""
     from pykbroker.core.errors import StartError
+    from pykbroker.core.new_user import NAME_CHARACTERS_MAX
 
     for name, value in (("tls", tls), ("authorize", authorize)):
         if not isinstance(value, bool):
@@ -219,6 +220,8 @@ def checked_users(tls: Any, users: Any, authorize: Any) -> dict[str, str]:
     for name, password in found.items():
         if not isinstance(name, str) or not isinstance(password, str) or not (name and name.isascii() and password):
             raise StartError(f"users: {name!r} is no name in ASCII, or has no password: write {{'alice': 'secret'}}")
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise StartError(f"users: a name has at most {NAME_CHARACTERS_MAX:,} characters: write a shorter one")
     if authorize:
         from pykbroker.core.security.start_configs import refusal_of_super_user
 

@@ -68,6 +68,7 @@ def test_each_client_gets_its_settings() -> None:
         ({"users": ["alice"]}, "users is no dict"),
         ({"users": {"alice": ""}}, "users: 'alice' is no name in ASCII, or has no password"),
         ({"users": {"zoë": "secret"}}, "users: 'zoë' is no name in ASCII"),
+        ({"users": {"u" * 32_763: "secret"}}, "users: a name has at most 32,762 characters"),
         ({"users": {"a;b": "secret"}, "authorize": True}, "users: a;b: the first user is a super user"),
         ({"authorize": True}, "authorize=True needs a user"),
     ],
