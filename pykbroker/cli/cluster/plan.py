@@ -113,13 +113,18 @@ class ClusterPlan(msgspec.Struct, frozen=True):
             options += self._set("process.roles", "broker")
             options += self._set("controller.quorum.bootstrap.servers", str(controller))
         options += self._set("node.id", str(node_id))
-        secured = self.security.configs(given, self.data_dir(node_id), self.data_dir(CONTROLLER), self.brokers)
-        for config, value in {**replication_configs(self.replicas), **given, **secured}.items():
+        for config, value in self.configs_of(node_id).items():
             if config not in self.of_variables or value != given[config]:
                 options += self._set(config, value)
         if node_id == self.brokers:
             options += [part for topic in self.topics for part in ("--topic", topic)]
         return [*options, "--log-level", self.log_level]
+
+    def configs_of(self, node_id: int) -> dict[str, str]:
+        """Return the configs that a broker shares with the others, and those of its security."""
+        given = dict(self.configs)
+        secured = self.security.configs(given, self.data_dir(node_id), self.data_dir(CONTROLLER), self.brokers)
+        return {**replication_configs(self.replicas), **given, **secured}
 
     def data_dir(self, node_id: int) -> str:
         """Return the directory for the data of a broker."""

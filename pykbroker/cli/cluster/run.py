@@ -209,7 +209,7 @@ def how_to_connect(plan: ClusterPlan) -> Iterator[str]:
     if plan.security.has_tls:
         yield trust([plan.security.protocol], os.path.join(plan.data_dir(CONTROLLER), AUTHORITY))
     if plan.security.users:
-        yield log_in([plan.security.protocol])
+        yield log_in(plan.configs_of(CONTROLLER), [plan.security.listener])
 
 
 def warn_left_out(path: str, plan: ClusterPlan) -> None:

@@ -60,6 +60,11 @@ class ClusterSecurity(msgspec.Struct, frozen=True):
         return protocol_of(has_tls=self.has_tls, has_users=bool(self.users))
 
     @property
+    def listener(self) -> ListenerSettings:
+        """Return the listener for clients, whose address its configs do not depend on."""
+        return ListenerSettings(self.protocol.name, protocol=self.protocol)
+
+    @property
     def has_certificates(self) -> bool:
         """Whether brokers authenticate each other by certificates."""
         return self.protocol is not SecurityProtocol.PLAINTEXT
@@ -121,7 +126,7 @@ class ClusterSecurity(msgspec.Struct, frozen=True):
         if self.has_tls:
             made |= keystore_configs(directory)
         if self.users:
-            made |= log_in_configs(given, [ListenerSettings(self.protocol.name, protocol=self.protocol)])
+            made |= log_in_configs(given, [self.listener])
         if self.authorizes or AUTHORIZER in given:
             of_brokers = range(1, brokers + 1) if self.has_certificates else ()
             supers = [*self.users[:1], *(f"CN={certificate_name(each)}" for each in of_brokers)]

@@ -129,7 +129,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         """Return the configs of --user and --authorize. Raise StartError if they or --tls have no effect."""
         # a start without these options imports nothing of them
         from pykbroker.cli.start.own_certificates import check_own_certificate
-        from pykbroker.cli.start.users import check_has_log_in, check_has_super_user
+        from pykbroker.cli.start.users import check_has_log_in, check_has_super_user, usable_mechanisms
         from pykbroker.core.security.start_configs import authorizer_configs, log_in_configs, refusal_of_super_user
 
         made: dict[str, str] = {}
@@ -138,6 +138,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         if self.users:
             check_has_log_in(listeners)
             made |= log_in_configs(texts, listeners)
+            usable_mechanisms({**texts, **made}, listeners)
         if self.authorizes:
             names = [user.name for user in self.users[:1]]
             if reason := refusal_of_super_user(names):

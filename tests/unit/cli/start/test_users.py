@@ -126,4 +126,17 @@ def test_only_the_generated_password_of_a_new_user_is_printed(tmp_path: Path) ->
     serving = Serving("h", 1, "c", 1, dict, new_users=frozenset({"alice", "bob"}))
     password, log_in = remarks(settings, serving)
     assert password == f"the password of bob is {settings.users[1].password.reveal()}: note it, it is not shown again"
-    assert log_in.startswith("a user logs in with security.protocol=SASL_PLAINTEXT and with sasl.mechanism=SCRAM-SHA-")
+    log_in_by = "a user logs in with security.protocol=SASL_PLAINTEXT and with sasl.mechanism="
+    assert log_in == f"{log_in_by}SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN"
+    chosen = {"sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+    settings = Options(data_dir=str(tmp_path), users=users(["alice:secret"]), configs=chosen).settings()
+    assert list(remarks(settings, serving)) == [f"{log_in_by}SCRAM-SHA-512"]
+
+
+def test_users_whom_no_listener_lets_log_in_are_refused(tmp_path: Path) -> None:
+    configs = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN_BY_SCRAM.replace("scram_users=true", "user_a=b"),
+    }
+    with pytest.raises(StartError, match="^--user: sasl.enabled.mechanisms has only PLAIN, .*: add SCRAM-SHA-256 to"):
+        Options(data_dir=str(tmp_path), users=users(["c:d"]), configs=configs).settings()
