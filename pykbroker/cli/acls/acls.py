@@ -19,7 +19,6 @@ from pykbroker.cli.acls.words import (
 from pykbroker.cli.ask import asking
 from pykbroker.cli.completion import user_names
 from pykbroker.cli.tables import Table, json_option
-from pykbroker.core.config.authorizer_configs import ALLOW_EVERYONE, SUPER_USERS
 from pykbroker.core.ip_address import java_text
 
 if TYPE_CHECKING:
@@ -136,6 +135,7 @@ async def check(admin: Admin, principal: str, operations: tuple[Operation, ...],
     """
     from pykbroker.cli.acls.sentences import operation_text, sentence
     from pykbroker.client.admin.acls import describe_acls
+    from pykbroker.core.config.authorizer_configs import ALLOW_EVERYONE, SUPER_USERS
     from pykbroker.core.security.acl.acl import ANY, Acl, PatternType
     from pykbroker.core.security.acl.filter import AclFilter
     from pykbroker.core.security.acl.index import AclIndex
