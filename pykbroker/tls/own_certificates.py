@@ -1,7 +1,7 @@
 """The certificates that a broker makes for itself, which its next starts reuse.
 
-A start that makes one needs `cryptography`. A function raises StartError if that is missing, or a file cannot be
-written.
+A start that makes one needs `cryptography`. A function raises StartError if that is missing, or a file cannot be read
+or written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def keep_certificates(
         signing.renew(directory, authority or directory, name, hosts, now)
     except OSError as error:
         raise StartError(
-            f"this user cannot write {error.filename} ({error.strerror}), a file of a certificate: make it writable"
+            f"this user cannot read or write {error.filename} ({error.strerror}), a file of a certificate: give it the"
+            " owner and the mode that it had"
         ) from None
     return True
 

@@ -5,6 +5,7 @@ Only a start that makes a certificate imports this module, which needs the packa
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
@@ -24,7 +25,9 @@ from pykbroker.core.security.own_certificates import (
     LIFE_DAYS,
     may_sign,
 )
-from pykbroker.world.tls_files import read_store, replace_store
+from pykbroker.world.tls_files import read_store, replace_store, stamp
+
+logger = logging.getLogger(__name__)
 
 EARLIER = timedelta(hours=1)
 """The time before now at which a certificate begins to be valid, for clients whose clocks are slow."""
@@ -57,11 +60,18 @@ class Authority:
 def renew(directory: str, of_authority: str, name: str, hosts: frozenset[str], now: float) -> None:
     """Write a new certificate for these hosts, signed by the authority of a directory, or else by a new one.
 
-    Raise OSError if a file cannot be written.
+    Raise OSError if a file cannot be read or written.
     """
     time = datetime.fromtimestamp(now, UTC)
     authority = kept_authority(of_authority, now)
     if authority is None:
+        if any(stamp(f"{of_authority}/{AUTHORITY}")):
+            logger.warning(
+                "%s: another authority takes its place, which clients have to trust anew: it is damaged or expires, or"
+                " %s is missing or is not its key",
+                f"{of_authority}/{AUTHORITY}",
+                AUTHORITY_KEY,
+            )
         authority = new_authority(time)
         # A crash between the two leaves a key that does not fit, and the next start makes another authority.
         replace_store(f"{of_authority}/{AUTHORITY_KEY}", key_pem(authority.key), is_secret=True)
@@ -70,11 +80,11 @@ def renew(directory: str, of_authority: str, name: str, hosts: frozenset[str], n
 
 
 def kept_authority(directory: str, now: float) -> Authority | None:
-    """Return the authority of a directory, or None if it has none that may sign."""
+    """Return the authority of a directory, or None if it has none that may sign. Raise OSError if it cannot be read."""
     try:
         signed = x509.load_pem_x509_certificate(read_store(f"{directory}/{AUTHORITY}"))
         key = load_pem_private_key(read_store(f"{directory}/{AUTHORITY_KEY}"), None)
-    except (OSError, ValueError, TypeError):
+    except (FileNotFoundError, ValueError, TypeError):
         return None
     if not isinstance(key, EllipticCurvePrivateKey) or key.public_key() != signed.public_key():
         return None

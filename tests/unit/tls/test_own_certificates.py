@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import os
 import ssl
 import time
@@ -136,16 +137,30 @@ def test_brokers_of_one_authority_have_a_certificate_and_a_name_each(tmp_path: P
     ],
 )
 def test_a_file_that_is_missing_or_damaged_is_made_again(
-    directory: Path, name: str, content: bytes | None, written: set[str]
+    directory: Path, name: str, content: bytes | None, written: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     if content is None:
         (directory / name).unlink()
     else:
         (directory / name).write_bytes(content)
     assert changed(directory, HOSTS, NOW) == written
+    assert ("another authority takes its place" in caplog.text) == (name == AUTHORITY and content is not None)
 
 
-def test_a_crash_after_the_key_of_an_authority_leads_to_a_new_authority(directory: Path, tmp_path: Path) -> None:
+def test_an_authority_that_this_user_may_not_read_is_kept(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("pykbroker.tls.signing.read_store", refuse)
+    before = contents(directory)
+    with pytest.raises(StartError, match=rf"cannot read or write {directory}/{AUTHORITY} \(Permission denied\)"):
+        keep_certificates(str(directory), HOSTS | {"broker2"}, NOW)
+    assert contents(directory) == before
+
+
+def test_a_crash_after_the_key_of_an_authority_leads_to_a_new_authority(
+    directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     keep_certificates(str(other), HOSTS, NOW)
@@ -154,6 +169,7 @@ def test_a_crash_after_the_key_of_an_authority_leads_to_a_new_authority(director
     before = (directory / AUTHORITY).read_bytes()
     assert keep_certificates(str(directory), HOSTS, NOW)
     assert (directory / AUTHORITY).read_bytes() != before
+    assert f"{directory}/{AUTHORITY}: another authority takes its place, which clients have to trust" in caplog.text
 
 
 def test_without_cryptography_a_start_reuses_a_certificate_but_makes_none(
@@ -173,5 +189,7 @@ def test_without_cryptography_a_start_reuses_a_certificate_but_makes_none(
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match=rf"this user cannot write {tmp_path}/none/{AUTHORITY_KEY}.tmp \(No such"):
+    with pytest.raises(
+        StartError, match=rf"this user cannot read or write {tmp_path}/none/{AUTHORITY_KEY}.tmp \(No such"
+    ):
         keep_certificates(str(tmp_path / "none"), HOSTS, NOW)
