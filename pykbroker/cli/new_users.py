@@ -28,6 +28,8 @@ def new_users(texts: Iterable[str], place: str) -> tuple[NewUser, ...]:
             )
         if len(name) > NAME_CHARACTERS_MAX:
             raise click.BadParameter(f"{where}a name has at most {NAME_CHARACTERS_MAX:,} characters", param_hint=place)
+        if has_surrogates(password):
+            raise click.BadParameter(f"{where}the password of {name} is no text in UTF-8", param_hint=place)
         if name in found:
             raise click.BadParameter(f"{where}{name} is there twice: leave one out", param_hint=place)
         found[name] = NewUser(name, Secret(password or secrets.token_urlsafe(PASSWORD_BYTES)), is_generated=not colon)
@@ -51,6 +53,11 @@ def lines_of(text: str, place: str) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines, 1):
         if line and not line.startswith("#"):
             yield f"{text[1:]}:{number}: ", line
+
+
+def has_surrogates(text: str) -> bool:
+    """Whether a text has bytes of the command line or of a variable that are not UTF-8."""
+    return any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def new_salt() -> bytes:

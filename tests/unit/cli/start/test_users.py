@@ -28,6 +28,7 @@ def test_a_user_has_a_password_of_the_option_or_of_a_file_or_gets_one(tmp_path: 
     file = tmp_path / "users"
     file.write_text("# people\n\nbob:with:colons \ncarol\n")
     alice, bob, carol = users(["alice:secret", f"@{file}"])
+    assert users(["zoe:zoë"])[0].password == Secret("zoë")
     assert (alice.name, alice.password, alice.is_generated) == ("alice", Secret("secret"), False)
     assert (bob.name, bob.password, bob.is_generated) == ("bob", Secret("with:colons "), False)
     assert (carol.name, len(carol.password.reveal()), carol.is_generated) == ("carol", 16, True)
@@ -46,6 +47,7 @@ def test_a_user_has_a_password_of_the_option_or_of_a_file_or_gets_one(tmp_path: 
         (["#a:secret"], "a user is NAME"),
         (["alice:secret", "alice"], "alice is there twice"),
         ([f"{'u' * 32_763}:secret"], "a name has at most 32,762 characters"),
+        (["bob:secret\udcff"], "the password of bob is no text in UTF-8"),
         (["@/nowhere"], r"cannot read /nowhere \(No such file or directory\)"),
     ],
 )
