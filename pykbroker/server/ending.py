@@ -27,6 +27,7 @@ class ConnectionEnding(StrEnum):
     SLOW_LOGIN = "slow-login"
     """The client did not log in in time."""
     CROWDED_OUT = "crowded-out"
-    """The clients that had not logged in held more memory together than they may, and this one the longest."""
+    """The client had not logged in for longer than others, and these together held more memory than they may, or others
+    waited for their places."""
     EXPIRED_SESSION = "expired-session"
     """The client sent a request after the end of its session, and did not authenticate again."""

@@ -38,8 +38,9 @@ class Listener:
         return self._connections.has_room(self._name)
 
     def paused(self) -> None:
-        """Count and log that a client waits in the backlog."""
+        """Count and log that a client waits in the backlog, and make room for it."""
         self._connections.accept_waits += 1
+        self._connections.make_room(self._name)
         self._too_many.warn(
             "%s: %d connections are open, and further connections wait (for max.connections,"
             " max.connection.creation.rate or the limit of open files)",

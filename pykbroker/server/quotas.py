@@ -34,7 +34,12 @@ class ConnectionCredit:
 
     def has_room(self) -> bool:
         """Whether another client may be accepted now."""
-        return self.open < self._limits.connections_max and (self._per_s >= UNLIMITED or self._earned() >= SECOND_NS)
+        return not self.is_crowded and (self._per_s >= UNLIMITED or self._earned() >= SECOND_NS)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether no more clients may be connected, however slowly they come."""
+        return self.open >= self._limits.connections_max
 
     def spend(self) -> None:
         """Subtract one connection from the credit."""
@@ -74,6 +79,10 @@ class ConnectionQuotas:
     def has_room(self, listener: str) -> bool:
         """Whether another peer may be accepted on this listener now."""
         return all(credit.has_room() for credit in self._credits(listener))
+
+    def is_crowded(self, listener: str) -> bool:
+        """Whether a client must leave before another one may be accepted on this listener."""
+        return any(credit.is_crowded for credit in self._credits(listener))
 
     def admit(self, session: Session) -> bool:
         """Count a new session and return True. Return False if its address has too many connections."""

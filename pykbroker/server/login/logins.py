@@ -1,6 +1,7 @@
 """The connections whose clients have not logged in: their time, their memory, and their counts.
 
-1. A client that has not logged in after `LOGIN_S_MAX` loses its connection.
+1. A client that has not logged in after `LOGIN_S_MAX` loses its connection, and after `CROWDED_LOGIN_S_MAX` if another
+   client waits for its place.
 2. All of them together hold at most a share of the memory budget. If they hold more, those that hold memory the
    longest lose their connections: a client that means to log in needs the memory for a moment.
 """
@@ -8,6 +9,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -25,6 +27,10 @@ from pykbroker.server.table import ApiTable
 
 LOGIN_S_MAX = 10
 """The seconds from the opening of a connection to the end of the client's log-in."""
+CROWDED_LOGIN_S_MAX = 3
+"""The same while other clients wait in the backlog, since strangers could keep all places without a password."""
+ENDS_MAX = 100
+"""The number of connections that make room at a time. To end one takes some 30 us."""
 LOGIN_SHARE = 8
 """The divisor of the memory budget for requests and responses that gives that of clients that have not logged in."""
 SECOND_NS = 1_000_000_000
@@ -106,6 +112,13 @@ class Logins:
         del self._waiting[client.session.connection]
         client.end(ConnectionEnding.SLOW_LOGIN)
         return True
+
+    def end_slow(self, now: int) -> None:
+        """End the oldest connections that have not logged in, because other clients wait for their places."""
+        for client in list(islice(self._waiting.values(), ENDS_MAX)):
+            if now - client.session.opened_at < CROWDED_LOGIN_S_MAX * SECOND_NS:
+                return
+            client.end(ConnectionEnding.CROWDED_OUT)
 
     def logged_in(self, client: SaslClient, *, again_ns: int | None, can_again: bool, keeps_table: bool) -> None:
         """Note that a client has logged in. It keeps its table if the session has a lifetime."""

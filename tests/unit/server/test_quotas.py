@@ -11,10 +11,12 @@ from pykbroker.core.security.session import Session
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import UNLIMITED, ConnectionLimits, Limits
 from pykbroker.server.listener import Listener
+from pykbroker.server.login.logins import CROWDED_LOGIN_S_MAX
 from pykbroker.server.quotas import SECOND_NS, ConnectionQuotas
 from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns
+from tests.unit.server.login.client import listener as sasl_listener
 from tests.unit.server.rig import NoTasks
 
 HOST, OTHER = "10.0.0.7", "2001:db8::1"
@@ -160,6 +162,40 @@ class NoPump:
 
     def serve_last(self, *, last: bool) -> None:
         pass
+
+
+class Pump(NoPump):
+    """A pump that closes its connection."""
+
+    connection: Any
+
+    def close(self) -> None:
+        self.connection.closed()
+
+
+@pytest.mark.parametrize(
+    ("limits", "descriptors", "makes_room"),
+    [
+        (limited(connections_max=3), UNLIMITED, True),
+        (limited(listeners={"SASL": ConnectionLimits(3)}), UNLIMITED, True),
+        (limited(), 3, True),
+        (limited(connections_per_s_max=0), UNLIMITED, False),
+    ],
+)
+def test_clients_that_do_not_log_in_make_room_for_others_that_wait(
+    limits: Limits, descriptors: int, makes_room: bool
+) -> None:
+    clock = Clock()
+    connected = Connections(ApiTable(()), NoTasks(), Turns(clock), limits, lambda: descriptors)
+    listener = Listener("SASL", connected, sasl=sasl_listener())
+    for port in range(3):
+        pump = Pump()
+        pump.connection = listener(Peer(HOST, port, "::1", 9092), pump)
+        clock.now += 1
+    clock.now += CROWDED_LOGIN_S_MAX * SECOND_NS - 2
+    assert not listener.has_room()
+    listener.paused()
+    assert (len(connected), listener.has_room()) == ((1, True) if makes_room else (3, False))
 
 
 def test_refused_connections_are_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from pykbroker.server.ending import ConnectionEnding
-from pykbroker.server.login.logins import LOGIN_S_MAX, LOGIN_SHARE
+from pykbroker.server.login.logins import CROWDED_LOGIN_S_MAX, ENDS_MAX, LOGIN_S_MAX, LOGIN_SHARE
 from tests.unit.server.login.client import GOOD, HANDLERS, SECOND_NS, WRONG, Client, Unrun, logins_of
 from tests.unit.server.rig import Api, shared
 from wire.api import ApiKey
@@ -29,6 +29,19 @@ def test_clients_that_do_not_log_in_in_time_lose_their_connections(unrun: Unrun)
         assert [client.closes for client in clients] == closed
     assert clients[0].connection.ending is ConnectionEnding.SLOW_LOGIN
     assert (len(logins), logins._tables) == (0, {})
+
+
+def test_of_the_clients_that_make_room_the_oldest_do_and_not_all_at_once(unrun: Unrun) -> None:
+    of = shared(unrun, *HANDLERS)
+    logins = logins_of(of)
+    clients = [Client(of, logins) for _ in range(ENDS_MAX + 2)]
+    clients[0].handshake()
+    clients[0].token(GOOD)
+    limit = CROWDED_LOGIN_S_MAX * SECOND_NS
+    for now, closed in ((limit - 1, 0), (limit, ENDS_MAX), (limit, ENDS_MAX + 1)):
+        logins.end_slow(now)
+        assert [client.closes for client in clients] == [0] + [1] * closed + [0] * (ENDS_MAX + 1 - closed)
+    assert clients[1].connection.ending is ConnectionEnding.CROWDED_OUT
 
 
 def test_the_memory_of_clients_before_their_log_in_is_limited_and_the_oldest_make_room(unrun: Unrun) -> None:
