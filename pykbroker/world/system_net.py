@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from pykbroker.world.fair_lock import key_of_host
 from pykbroker.world.loop_watch import LoopWatch
 from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions, Tls
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
@@ -112,7 +113,8 @@ class SystemListener:
             return
         # thousands of connections come from a few hosts: interning keeps one string for each host
         peer = Peer(sys.intern(plain(address[0])), address[1], sys.intern(plain(local_host)), local_port)
-        pump = self._net.pump(sock, self._tls, peer.host)
+        pump = self._net.pump(sock, self._tls)
+        pump.key = key_of_host(peer.host)
         connection = accept(peer, pump)
         if connection is None:
             sock.close()
@@ -160,18 +162,15 @@ class SystemNet:
         self._listeners[listener.fd] = listener
         self._poll.watch(listener.fd, True, False)
 
-    def pump(self, sock: socket.socket, tls: Tls | None = None, host: str = "") -> SocketPump:
-        """Return the pump of a socket. `host` is the peer's address, or empty if this process has connected to it."""
+    def pump(self, sock: socket.socket, tls: Tls | None = None) -> SocketPump:
         if tls is None:
             return SocketPump(sock, self._poll, self._homes, self._watch_silence)
-        from pykbroker.world.fair_lock import key_of_host
         from pykbroker.world.system_tls_pump import ReadBuffers, TlsPump  # for a process that uses TLS
 
         if self._tls_buffers is None:
             self._tls_buffers = ReadBuffers()
         handshakes, buffers = self._handshakes, self._tls_buffers
-        key = key_of_host(host)
-        return TlsPump(sock, self._poll, self._homes, self._watch_silence, handshakes, buffers, tls, key)
+        return TlsPump(sock, self._poll, self._homes, self._watch_silence, handshakes, buffers, tls)
 
     def _watch_silence(self, pump: SocketPump) -> None:
         with suppress(OSError):  # macOS sets no option of a socket whose peer has reset the connection

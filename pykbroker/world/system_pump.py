@@ -35,7 +35,7 @@ class Homes(NamedTuple):
 class SocketPump:
     """The pump of one socket. While the socket does not accept more bytes, it is watched for writes and not read."""
 
-    __slots__ = ("_homes", "_poll", "_pumps", "_watch_silence", "_watched", "connection", "fd", "socket")
+    __slots__ = ("_homes", "_poll", "_pumps", "_watch_silence", "_watched", "connection", "fd", "key", "socket")
 
     def __init__(
         self, sock: socket.socket, poll: Poll, homes: Homes, watch_silence: Callable[[SocketPump], None]
@@ -44,6 +44,8 @@ class SocketPump:
         self._pumps = homes.first
         self.fd = sock.fileno()
         self._watched = NOTHING
+        self.key = ""
+        """The key of the peer's address, for its turns. It is empty if this process has opened the connection."""
         self.connection: ConnectionMachine
 
     def start(self, connection: ConnectionMachine) -> None:

@@ -75,7 +75,7 @@ class ReadBuffers:
 class TlsPump(SocketPump):
     """The pump of one socket with TLS. `handshakes` has the pumps whose handshake is not done, and `pumps` all others.
 
-    During the handshake the connection neither receives nor sends anything. `key` is that of the peer's address.
+    During the handshake the connection neither receives nor sends anything.
     """
 
     __slots__ = (
@@ -92,7 +92,6 @@ class TlsPump(SocketPump):
         "_tls",
         "_unopened",
         "_waits",
-        "key",
     )
 
     def __init__(
@@ -104,10 +103,8 @@ class TlsPump(SocketPump):
         handshakes: Handshakes,
         buffers: ReadBuffers,
         tls: Tls,
-        key: str,
     ) -> None:
         super().__init__(sock, poll, homes, watch_silence)
-        self.key = key
         self._home, self._pumps = homes.first, handshakes.pumps
         self._buffers, self._handshakes, self._tls = buffers, handshakes, tls
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -16,8 +16,8 @@ from tests.unit.world.local_network import Line, read_exactly, served
 class Pump:
     """A pump whose turn takes a while."""
 
-    def __init__(self, clock: Clock, takes: int = 0) -> None:
-        self._clock, self._takes, self.watched, self.is_open = clock, takes, READS, True
+    def __init__(self, clock: Clock, takes: int = 0, key: str = "a") -> None:
+        self._clock, self._takes, self.watched, self.is_open, self.key = clock, takes, READS, True, key
         self.turns: list[int] = []
         """The events that the pump was watched for in its turns."""
 
@@ -51,6 +51,16 @@ def test_a_pass_serves_newcomers_in_order_until_its_slice_is_over(takes: int, tu
     while clock.newcomers.waiting:
         clock.newcomers.turn()
     assert [len(pump.turns) for pump in pumps] == [2, *[1] * 6]
+
+
+def test_an_address_with_many_newcomers_delays_one_of_another_by_one_turn() -> None:
+    clock = Clock()
+    pumps = [Pump(clock, 2 * SLICE_NS, key) for key in "aaaab"]
+    for pump in pumps:
+        clock.newcomers.wait(pump)
+    for _ in range(2):
+        clock.newcomers.turn()
+    assert [len(pump.turns) for pump in pumps] == [1, 0, 0, 0, 1]
 
 
 def test_a_newcomer_that_has_closed_or_is_watched_for_another_event_since_gets_no_turn() -> None:

@@ -149,7 +149,8 @@ class Ends:
         poll: Any = self.poll
         self.last: dict[int, SocketPump] = {}
         homes = Homes(self.pumps, self.last)
-        self.pump = TlsPump(self.near, poll, homes, lambda _pump: None, self.handshakes, ReadBuffers(), self.tls, "far")
+        self.pump = TlsPump(self.near, poll, homes, lambda _pump: None, self.handshakes, ReadBuffers(), self.tls)
+        self.pump.key = "far"
         self.pump.start(self.taker)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = client.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
