@@ -9,6 +9,7 @@ import trio
 
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.security.rights import DESCRIBE_TRANSACTIONS_TOPIC, DESCRIBE_TRANSACTIONS_TRANSACTION, may
+from pykbroker.core.steps import Steps, chosen
 from pykbroker.core.txn.requests import FindTransaction, FoundTransactions
 from pykbroker.core.txn.requests import TransactionAnswer as Refused
 from pykbroker.core.txn.transaction import Transaction
@@ -28,14 +29,11 @@ class DescribeTransactions(ApiHandler, frozen=True):
     transactions: TransactionRequests
 
     def __call__(self, context: RequestContext, request: DescribeTransactionsRequest) -> Answer:
-        return now_or_later(self._describe(context, request))
+        return now_or_later(self._find(context, request))
 
-    async def _describe(
-        self, context: RequestContext, request: DescribeTransactionsRequest
-    ) -> DescribeTransactionsResponse:
-        return DescribeTransactionsResponse(
-            transaction_states=[await self._state(context, name) for name in request.transactional_ids]
-        )
+    async def _find(self, context: RequestContext, request: DescribeTransactionsRequest) -> Answer:
+        found = [await self._state(context, name) for name in request.transactional_ids]
+        return now_or_later(self._without_hidden(context, found))
 
     async def _state(self, context: RequestContext, transactional_id: str) -> TransactionState:
         if not may(context, DESCRIBE_TRANSACTIONS_TRANSACTION, transactional_id):
@@ -45,15 +43,22 @@ class DescribeTransactions(ApiHandler, frozen=True):
         if isinstance(reply, Refused):
             return TransactionState(reply.error_code, transactional_id)
         assert isinstance(reply, FoundTransactions)
-        return described(context, reply.transactions[0])
+        return described(reply.transactions[0])
+
+    def _without_hidden(self, context: RequestContext, found: list[TransactionState]) -> Steps[Answer]:
+        """Return the response without the topics that the client may not describe."""
+        for state in found:
+            state.topics = yield from chosen(
+                state.topics, lambda topic: may(context, DESCRIBE_TRANSACTIONS_TOPIC, topic.topic)
+            )
+        return DescribeTransactionsResponse(transaction_states=found)
 
 
-def described(context: RequestContext, known: Transaction) -> TransactionState:
-    """Return the state of a transaction, with the topics that the client may describe."""
+def described(known: Transaction) -> TransactionState:
+    """Return the state of a transaction."""
     topics = [
         TopicData(topic, [index for _, index in found])
         for topic, found in groupby(sorted(known.partitions), key=itemgetter(0))
-        if may(context, DESCRIBE_TRANSACTIONS_TOPIC, topic)
     ]
     return TransactionState(
         ErrorCode.NONE,

@@ -28,6 +28,7 @@ from pykbroker.apis.topics.delete_topics import DeleteTopics
 from pykbroker.apis.topics.describe_topic_partitions import DescribeTopicPartitions
 from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.apis.topics.metadata import Metadata
+from pykbroker.apis.transactions.describe_transactions import DescribeTransactions
 from pykbroker.apis.transactions.txn_offset_commit import TxnOffsetCommit
 from pykbroker.apis.transactions.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
 from pykbroker.core.address import Address
@@ -38,6 +39,9 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.txn.requests import FindTransaction, FoundTransactions
+from pykbroker.core.txn.transaction import Transaction
 from pykbroker.machines.call import Call, refused
 from pykbroker.server.answers import Answers
 from pykbroker.server.endpoints import BrokerEndpoints
@@ -61,6 +65,7 @@ from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRespons
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from wire.messages.describe_transactions import DescribeTransactionsRequest
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -264,6 +269,20 @@ async def test_each_group_is_described_in_its_own_step_after_a_wait() -> None:
     count, response = counted(await later.work)
     assert count >= MANY
     assert len(response.groups) == MANY
+
+
+async def test_each_topic_of_a_transaction_is_authorized_in_its_own_step() -> None:
+    known = Transaction("x", 7, 1000, partitions=frozenset(TopicPartition(name, 0) for name in NAMES))
+
+    async def send(_request: FindTransaction) -> FoundTransactions:
+        return FoundTransactions((known,))
+
+    transactions: Any = SimpleNamespace(send=send)
+    request = DescribeTransactionsRequest(["x"])
+    later: Any = DescribeTransactions(transactions)(context(0, DENIED_ON_TOPICS), request)
+    count, response = counted(await later.work)
+    assert count >= MANY
+    assert response.transaction_states[0].topics == []
 
 
 def test_reassignments_are_listed_in_several_steps() -> None:
