@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pykbroker.processes import broker_process
@@ -18,6 +18,11 @@ PYKBROKER = (sys.executable, "-m", "pykbroker")
 def limited(limit: str) -> tuple[str, ...]:
     """Return the command `pykbroker` with a soft and hard `ulimit`, as in `limited("-n 128")`."""
     return ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *PYKBROKER)
+
+
+def set_options(configs: Mapping[str, str]) -> list[str]:
+    """Return the options that set these configs."""
+    return [word for name, value in configs.items() for word in ("--set", f"{name}={value}")]
 
 
 class BrokerProcess:

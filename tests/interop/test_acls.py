@@ -33,7 +33,7 @@ from kafka.admin import (
 from kafka.errors import TopicAuthorizationFailedError
 
 from tests.interop.scenarios import PATIENCE_S
-from tools.broker_process import BrokerProcess
+from tools.broker_process import BrokerProcess, set_options
 
 CONFIGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -133,8 +133,7 @@ class ConfluentKafka:
 
 @pytest.fixture(scope="module")
 def authorizing_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    options = [word for name, value in CONFIGS.items() for word in ("--set", f"{name}={value}")]
-    broker = BrokerProcess(tmp_path_factory.mktemp("acls"), "--memory", "--log-format", "json", *options)
+    broker = BrokerProcess(tmp_path_factory.mktemp("acls"), "--memory", "--log-format", "json", *set_options(CONFIGS))
     broker.start()
     yield broker
     broker.kill()

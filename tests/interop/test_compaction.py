@@ -21,7 +21,7 @@ from tests.interop.kafka_node import java, running_kafka
 from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import CODECS
 from tests.interop.test_kafka_directories import Content, Written, served
-from tools.broker_process import BrokerProcess
+from tools.broker_process import BrokerProcess, set_options
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -118,12 +118,7 @@ def expected(word: str) -> dict[tuple[str, int], dict[bytes, bytes]]:
 def pykbroker(work: Path, directory: Path, settings: dict[str, str]) -> Iterator[BrokerProcess]:
     """Run pykbroker on this directory."""
     work.mkdir(exist_ok=True)
-    broker = BrokerProcess(
-        work,
-        "--data-dir",
-        str(directory),
-        *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")),
-    )
+    broker = BrokerProcess(work, "--data-dir", str(directory), *set_options(settings))
     broker.start()
     try:
         yield broker

@@ -8,7 +8,7 @@ import contextlib
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from kafka.errors import KafkaError, SecurityDisabledError
 from tests.interop.kafka_node import AUTHORIZER, USERS, java, running_kafka
 from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import CODECS, Message, eventually, messages
-from tools.broker_process import BrokerProcess
+from tools.broker_process import BrokerProcess, set_options
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -197,11 +197,6 @@ class Written:
     users: set[str]
 
 
-def settings(configs: Mapping[str, str]) -> list[str]:
-    """Return the options that set these configs."""
-    return [word for name, value in configs.items() for word in ("--set", f"{name}={value}")]
-
-
 def served(bootstrap: str, directory: Path) -> Written:
     contents = read(bootstrap, "read_committed"), read(bootstrap, "read_uncommitted")
     return Written(directory, *contents, acls(bootstrap), users(bootstrap))
@@ -211,7 +206,7 @@ def served(bootstrap: str, directory: Path) -> Written:
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """Return a directory with every kind of file that pykbroker writes, after one kill and one controlled shutdown."""
     work = tmp_path_factory.mktemp("ours")
-    broker = BrokerProcess(work, "--data-dir", str(work / "data"), *settings(SETTINGS))
+    broker = BrokerProcess(work, "--data-dir", str(work / "data"), *set_options(SETTINGS))
     broker.start()
     try:
         run_until_killed(broker.address)
@@ -345,7 +340,7 @@ def test_pykbroker_serves_the_directory_that_kafka_left(kafkas: tuple[Written, W
     assert len(left.uncommitted["empty", 0][2]) == 15
     assert left.acls == {acl("User:second"), acl("User:fourth")}
     assert left.users == {"bob"}
-    options = ("--data-dir", str(left.directory), "--listen", "USERS=127.0.0.1:0", *settings(AUTHORIZER | USERS))
+    options = ("--data-dir", str(left.directory), "--listen", "USERS=127.0.0.1:0", *set_options(AUTHORIZER | USERS))
     broker = BrokerProcess(tmp_path, *options)
     broker.start()
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker.core.security.rights import RIGHTS
-from tools.broker_process import BrokerProcess
+from tools.broker_process import BrokerProcess, set_options
 from tools.refusals.matrix import CONFIGS, Matrix
 from tools.refusals.requests import api_of, requests, versions_of
 
@@ -33,8 +33,8 @@ def recorded() -> dict[tuple[str, int, int], dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
-    options = [word for name, value in CONFIGS.items() for word in ("--set", f"{name}={value}")]
-    broker = BrokerProcess(tmp_path_factory.mktemp("rights"), "--memory", "--listen", "CLIENTS=127.0.0.1:0", *options)
+    listen = ("--listen", "CLIENTS=127.0.0.1:0")
+    broker = BrokerProcess(tmp_path_factory.mktemp("rights"), "--memory", *listen, *set_options(CONFIGS))
     broker.start()
     with Matrix({name: str(address) for name, address in broker.announced.listeners.items()}) as found:
         yield found

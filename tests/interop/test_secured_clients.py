@@ -25,7 +25,7 @@ from tests.interop.java_tools import SHORT_LIVED_JVM
 from tests.interop.secured_broker import CLOSED, GOOD, LOG_INS, OPEN, LogIn, Stores, furnish
 from tests.interop.secured_clients import python_clients
 from tests.interop.test_franz_go import COMPILE_S_MAX, FAST_COMPILE
-from tools.broker_process import BrokerProcess
+from tools.broker_process import BrokerProcess, set_options
 from tools.kafka_jars import CACHE
 
 PROGRAMS = Path(secured_clients.__file__).parent
@@ -117,9 +117,8 @@ class Secured:
 
     def __init__(self, home: Path) -> None:
         self.home, self.stores = home, Stores(home)
-        options = [word for name, value in self.stores.configs().items() for word in ("--set", f"{name}={value}")]
         listen = ("--listen", "CLIENTS=127.0.0.1:0", "--listen", "MUTUAL=127.0.0.1:0")
-        self.process = BrokerProcess(home, "--memory", *listen, *SOON, *options)
+        self.process = BrokerProcess(home, "--memory", *listen, *SOON, *set_options(self.stores.configs()))
         self.process.start()
 
     def furnish(self) -> None:

@@ -15,7 +15,7 @@ from pykbroker.cli.main import pykbroker
 from tests.interop.java_tools import ToolsJvm, lines_of
 from tests.interop.kafka_cluster import KafkaCluster
 from tests.interop.scenarios import eventually
-from tools.broker_process import BrokerProcess
+from tools.broker_process import BrokerProcess, set_options
 
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 CONFIGS = {
@@ -74,8 +74,8 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    settings = [word for name, value in CONFIGS.items() for word in ("--set", f"{name}={value}")]
-    broker = BrokerProcess(tmp_path_factory.mktemp("ours"), "--memory", "--listen", "PROXIED=127.0.0.1:0", *settings)
+    listen = ("--listen", "PROXIED=127.0.0.1:0")
+    broker = BrokerProcess(tmp_path_factory.mktemp("ours"), "--memory", *listen, *set_options(CONFIGS))
     broker.start()
     yield Cluster(broker.address, str(broker.announced.listeners["PROXIED"]))
     broker.kill()
