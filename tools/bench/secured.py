@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import trustme
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -21,8 +20,8 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
+from tests.interop.keystores import Keystores
 from tools.bench.peers import SERVER_PROPERTIES, Broker, Peer, format_kafka, free_port
 from tools.bench.row import Stage
 from tools.bench.secured_callers import PASSWORD, USER, Security
@@ -80,11 +79,7 @@ def secured(peer: Peer, *, authorizes: bool) -> Peer:
     """Return a kind of broker with all listeners."""
 
     def prepare(directory: Path, port: int) -> None:
-        keystore = directory / "keystore.pem"
-        issued = trustme.CA().issue_cert("127.0.0.1")
-        key = load_pem_private_key(issued.private_key_pem.bytes(), None)
-        key_pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # Kafka reads no other form
-        keystore.write_bytes(key_pem + b"".join(each.bytes() for each in issued.cert_chain_pems))
+        keystore = Keystores(directory).keystore("broker")
         lines = [line for line in SERVER_PROPERTIES.splitlines() if "listeners=" not in line]
         text = "\n".join(lines) + LISTENERS
         for listener in ("sasl_ssl", "sasl_plaintext"):
