@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials over the wire, with their authorization."""
+"""AlterUserScramCredentials and DescribeUserScramCredentials over the wire."""
 
 from __future__ import annotations
 
