@@ -21,7 +21,9 @@ from wire.errors import DecodeError
 from wire.messages.produce import ProduceRequest
 from wire.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL, Batch
 from wire.records.compression import Codec
+from wire.sentinels import ACKS_ALL
 
+ACKS = (ACKS_ALL, 0, 1)
 MAGIC_AT, ATTRIBUTES_END = 16, 22
 """Byte positions in a batch: of the magic byte, and of the low byte of the attributes."""
 ADMIN_CLIENT = "__admin_client"
@@ -111,6 +113,8 @@ def admit(
     """
     if version < ZSTD_VERSION_FIRST and is_zstd(data):
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no zstd in version {version}")
+    if request.acks not in ACKS:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if not is_transactional(data):
         return None
     if request.transactional_id is None:

@@ -30,8 +30,6 @@ from wire.messages.produce import PartitionProduceResponse, ProduceRequest, Prod
 from wire.refusal import refusal
 from wire.sentinels import ACKS_ALL
 
-ACKS = (ACKS_ALL, 0, 1)
-
 
 class Produce(ApiHandler, frozen=True):
     """A handler that responds at once if it can.
@@ -46,8 +44,6 @@ class Produce(ApiHandler, frozen=True):
     hints: LeaderHints
 
     def __call__(self, context: RequestContext, request: ProduceRequest) -> Answer:
-        if request.acks not in ACKS:
-            return refusal(request, context.version, ErrorCode.INVALID_REQUIRED_ACKS)
         if request.transactional_id is not None:
             return self._in_transaction(context, request, request.transactional_id)
         topics = request.topic_data
@@ -59,7 +55,7 @@ class Produce(ApiHandler, frozen=True):
     def handle_large(self, context: RequestContext, request: ProduceRequest) -> Answer:
         """Handle a request like `__call__`, but append to at most `AT_ONCE_MAX` partitions in each step of the loop."""
         many = sum(len(data.partition_data) for data in request.topic_data) > AT_ONCE_MAX
-        if not many or request.acks not in ACKS or request.transactional_id is not None:
+        if not many or request.transactional_id is not None:
             return self(context, request)
         if has_transactional(request):
             return refused(request, context.version, PRODUCE_TRANSACTION.code)

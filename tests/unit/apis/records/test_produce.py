@@ -76,8 +76,9 @@ async def test_a_refused_partition_does_not_affect_the_others(client: Client) ->
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
-async def test_invalid_acks_are_refused(client: Client, acks: int) -> None:
+async def test_invalid_acks_are_refused_after_other_errors(client: Client, acks: int) -> None:
     assert (await client.produce("a", batch(b"x"), acks=acks)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert (await client.produce("no", batch(b"x"), acks=acks)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", [3, 6, 7, 12])
