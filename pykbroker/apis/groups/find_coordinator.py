@@ -21,6 +21,7 @@ from pykbroker.core.security.rights import (
     FIND_COORDINATOR_TRANSACTION,
     Right,
     may,
+    require,
 )
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
@@ -49,6 +50,11 @@ class FindCoordinator(ApiHandler, frozen=True):
 
     def __call__(self, context: RequestContext, request: FindCoordinatorRequest) -> Answer:
         keys = request.coordinator_keys if context.version >= KEYS_VERSION_FIRST else [request.key_]
+        if request.key_type == CoordinatorType.SHARE:
+            if context.version >= SHARE_VERSION_FIRST:
+                require(context, FIND_COORDINATOR_SHARE)
+        elif request.key_type not in RIGHTS:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         topic = self.topics.get(request.key_type)
         if topic is not None and topic.name not in self.image().topics.by_name:
             return now_or_later(self._create_or_answer(context, request, keys, topic))
@@ -59,7 +65,7 @@ class FindCoordinator(ApiHandler, frozen=True):
     ) -> Steps[Answer]:
         """Answer after the creation of the internal topic, if the client has the right for any of the keys."""
         for key in keys:
-            if self._refusal(context, request.key_type, key) is None:
+            if may(context, RIGHTS[request.key_type], key):
                 return Later(self._create(context, request, keys, topic), holds_connection=False)
             yield
         return (yield from self._answer(context, request, keys))
@@ -71,47 +77,38 @@ class FindCoordinator(ApiHandler, frozen=True):
 
         If the creation fails, the client receives the reason.
         """
+        reason: str | None
         try:
             made = (await self.automatic.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]
+            reason = "" if made.error_code == ErrorCode.TOPIC_ALREADY_EXISTS else made.error_message
         except ApiError as error:
-            return _response(context.version, [_unavailable(key, str(error)) for key in keys])
-        if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            return _response(context.version, [_unavailable(key, made.error_message) for key in keys])
-        return now_or_later(self._answer(context, request, keys))
+            reason = str(error)
+        return now_or_later(self._answer(context, request, keys, reason or ""))
 
-    def _answer(self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str]) -> Steps[Answer]:
-        found = yield from each(partial(self._find, context, request.key_type), keys)
+    def _answer(
+        self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str], reason: str = ""
+    ) -> Steps[Answer]:
+        """Return the coordinator of each key. Without the internal topic none is available, for this reason."""
+        found = yield from each(partial(self._find, context, request.key_type, reason), keys)
         return _response(context.version, found)
 
-    def _refusal(self, context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
+    def _find(self, context: RequestContext, key_type: int, reason: str, key: str) -> Coordinator:
         right = RIGHTS.get(key_type)
-        if key_type == CoordinatorType.SHARE and context.version >= SHARE_VERSION_FIRST:
-            right = FIND_COORDINATOR_SHARE
-        if right is None or (right is FIND_COORDINATOR_SHARE and may(context, right)):
-            return ErrorCode.INVALID_REQUEST
-        return None if may(context, right, key) else right.code
-
-    def _find(self, context: RequestContext, key_type: int, key: str) -> Coordinator:
-        refusal = self._refusal(context, key_type, key)
-        if refusal is not None:
-            return _refused(key, refusal)
+        if right is None:
+            return _refused(key, ErrorCode.INVALID_REQUEST)
+        if not may(context, right, key):
+            return _refused(key, right.code)
         topic = self.topics.get(key_type)
         made = None if topic is None else self.image().topics.by_name.get(topic.name)
         leader = NO_LEADER if made is None else made.partitions[partition_of(key, len(made.partitions))].leader
         endpoint = self.endpoints.of(leader, context.session)
         if endpoint is None:
-            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
         return Coordinator(key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
 
 
-def _refused(key: str, code: ErrorCode) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)
-
-
-def _unavailable(key: str, why: str | None) -> Coordinator:
-    coordinator = _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    coordinator.error_message = why
-    return coordinator
+def _refused(key: str, code: ErrorCode, message: str = "") -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
 
 
 def _response(version: int, found: list[Coordinator]) -> FindCoordinatorResponse:

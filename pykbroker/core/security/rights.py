@@ -289,7 +289,9 @@ whole(DESCRIBE_CLUSTER, ApiKey.LIST_PARTITION_REASSIGNMENTS)
 # groups
 FIND_COORDINATOR_GROUP = row(ApiKey.FIND_COORDINATOR, "each group", DESCRIBE_GROUP)
 FIND_COORDINATOR_TRANSACTION = row(ApiKey.FIND_COORDINATOR, "each transactional id", DESCRIBE_TRANSACTIONAL_ID)
-FIND_COORDINATOR_SHARE = row(ApiKey.FIND_COORDINATOR, "each partition of a share group", CLUSTER_ACTION)
+FIND_COORDINATOR_SHARE = row(
+    ApiKey.FIND_COORDINATOR, "partitions of share groups, in version 6", CLUSTER_ACTION, denial=WHOLE
+)
 JOIN_GROUP = row(ApiKey.JOIN_GROUP, "the group", READ_GROUP, denial=WHOLE)
 JOIN_GROUP_PATTERN = row(
     ApiKey.JOIN_GROUP, "each topic that matches a regular expression of the group", DESCRIBE_TOPIC, denial=LEFT_OUT

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
 
 from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.groups.find_coordinator import FindCoordinator
 from pykbroker.apis.groups.offset_fetch import OffsetFetch
 from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.machines.call import Call
+from pykbroker.server.endpoints import BrokerEndpoints
 from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, serving
 from wire.error_codes import ErrorCode
 from wire.messages import consumer_group_describe
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
@@ -156,6 +161,26 @@ async def test_find_coordinator_returns_an_error_if_the_offsets_topic_cannot_be_
             refused = answer if version == 3 else answer.coordinators[0]
             assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert "replication factor" in refused.error_message
+
+
+async def test_a_key_without_the_right_is_refused_as_such_if_the_offsets_topic_cannot_be_created() -> None:
+    class Own(Denies):
+        def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str, *_: Any) -> bool:
+            return name == "own"
+
+    async def create_topics(_request: CreateTopicsRequest) -> CreateTopicsResponse:
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the controller is away")
+
+    automatic: Any = SimpleNamespace(create_topics=create_topics)
+    topic: Any = SimpleNamespace(name="__consumer_offsets", creation=CreatableTopic)
+    api = FindCoordinator(MetadataImage, automatic, {0: topic}, BrokerEndpoints(1, MetadataImage))
+    request = FindCoordinatorRequest(coordinator_keys=["other", "own"])
+    creating = gone_through(api(context(6, Own()), request))
+    found = gone_through(await creating.work).coordinators
+    assert [(one.error_code, one.error_message) for one in found] == [
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, ""),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "the controller is away"),
+    ]
 
 
 async def test_requests_before_the_offsets_topic_exists_are_refused(tmp_path: Path) -> None:
