@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.rights import RIGHTS
 from wire.api import ApiKey
 from wire.apis import APIS, Api
@@ -45,6 +46,8 @@ VERSIONS = {
     "OFFSET_FETCH all": (2, 10),
     "FIND_COORDINATOR group of shut": (0, 3),
     "FIND_COORDINATOR transaction": (1, 6),
+    "FIND_COORDINATOR share": (1, 6),
+    "FIND_COORDINATOR unknown": (1, 6),
     "FIND_COORDINATOR transaction of shut": (1, 3),
     "ADD_PARTITIONS_TO_TXN open to open": (0, 3),  # Kafka never answers later versions without a transaction
     "ADD_PARTITIONS_TO_TXN shut to open": (0, 3),
@@ -87,6 +90,7 @@ def requests(ids: Mapping[str, bytes]) -> dict[str, Fields]:
         **_of_configs(),
         **_of_cluster(plain),
         **_of_security(),
+        **_invalid(topics, plain),
     }
 
 
@@ -297,6 +301,36 @@ def _of_security() -> dict[str, Fields]:
         "RENEW_DELEGATION_TOKEN": {},
         "EXPIRE_DELEGATION_TOKEN": {},
         "DESCRIBE_DELEGATION_TOKEN": {"owners": None},
+    }
+
+
+def _invalid(topics: Any, plain: Any) -> dict[str, Fields]:
+    """Return requests that are invalid for a client with all rights, too: they show which of the two comes first."""
+    named = {"topics": [{"name": name} for name in NAMES]}
+    creations = [{"name": name, "num_partitions": 0, "replication_factor": 9} for name in NAMES]
+    produced = topics(*NAMES, records=batch(transactional=False))
+    produced = [{**topic, "partition_data": topic["partitions"]} for topic in produced]
+    unknown = {"resources": [{"resource_type": 99, "resource_name": OPEN}]}
+    subscribed = {"subscribed_topic_names": [SHUT], "topic_partitions": []}
+    timeout = {"timeout_ms": SOME_MS}
+    return {
+        "PRODUCE acks=2": {"acks": 2, "topic_data": produced, **timeout},
+        "CREATE_TOPICS without partitions": {"topics": creations, **timeout},
+        "DELETE_RECORDS internal": {"topics": [{"name": GROUP_METADATA_TOPIC, "partitions": [{}]}], **timeout},
+        "DESCRIBE_TOPIC_PARTITIONS cursor": {**named, "cursor": {"topic_name": OPEN, "partition_index": -1}},
+        "ELECT_LEADERS unknown": {"topic_partitions": plain(*NAMES), "election_type": 7, **timeout},
+        "JOIN_GROUP none": {"protocol_type": "consumer", "protocols": [{"name": "range"}], "member_id": "m"},
+        "HEARTBEAT none": {"member_id": "m"},
+        "CONSUMER_GROUP_DESCRIBE none": {"group_ids": [""]},
+        "CONSUMER_GROUP_HEARTBEAT none": {"member_id": "m", "member_epoch": 9, **subscribed},
+        "FIND_COORDINATOR share": {"key_": OPEN, "key_type": CoordinatorType.SHARE, "coordinator_keys": NAMES},
+        "FIND_COORDINATOR unknown": {"key_": OPEN, "key_type": 9, "coordinator_keys": NAMES},
+        f"INIT_PRODUCER_ID {SHUT} without epoch": {"transactional_id": SHUT, "producer_id": 7, "producer_epoch": -1},
+        "END_TXN none": {"producer_id": PRODUCER_ID},
+        "DESCRIBE_TRANSACTIONS none": {"transactional_ids": [""]},
+        "DESCRIBE_CONFIGS unknown": unknown,
+        "ALTER_CONFIGS unknown": unknown,
+        "INCREMENTAL_ALTER_CONFIGS unknown": unknown,
     }
 
 
