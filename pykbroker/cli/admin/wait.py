@@ -64,7 +64,8 @@ async def answered(
 ) -> str | None:
     """Request metadata until the broker answers. Return None, or the last failure if `timeout` seconds pass.
 
-    `option` has the security.
+    `option` is that with the file of `security`.
+
     click.ClickException: broker or client refuse the other, which no further attempt changes.
     """
     import trio
@@ -94,9 +95,8 @@ async def answered_anybody(
     """
     from pykbroker.client.security import PLAINTEXT, ClientSecurity
 
-    ways = [PLAINTEXT, ClientSecurity(unverified)]
-    if protocol is not None:
-        ways = ways[protocol.has_tls :][:1]
+    tls = ClientSecurity(unverified)
+    ways = [PLAINTEXT, tls] if protocol is None else [tls if protocol.has_tls else PLAINTEXT]
     has_log_in = protocol is not None and protocol.has_sasl
 
     async def attempt() -> str | None:
