@@ -17,7 +17,6 @@ LINES_OF_PYTHON = (BOOTSTRAP_OF_PYTHON, f"{LINES}\n{BOOTSTRAP_OF_PYTHON}")
 JAVA_IMPORTS = ("import java.util.Map;", "import java.io.FileReader;\nimport java.util.Map;")
 MORE_JAVA_IMPORTS = (JAVA_IMPORTS[0], f"{JAVA_IMPORTS[1]}\nimport java.util.Properties;")
 CLIENT_OF_JAVA = 'Map<String, Object> client = Map.of("bootstrap.servers", bootstrap);'
-MAIN_OF_JAVA = "public static void main("
 REPLACEMENTS: dict[str, tuple[tuple[str, str], ...]] = {
     "kafka-python": (LINES_OF_PYTHON, ("bootstrap_servers=bootstrap", "**secured")),
     "aiokafka": (LINES_OF_PYTHON, ("bootstrap_servers=bootstrap", "**secured")),

@@ -147,9 +147,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     assert "Traceback" not in output
 
 
-def lines_of(command: list[str], directory: Path, seconds_max: int = RUN_S_MAX) -> list[str]:
+def lines_of(command: list[str], directory: Path) -> list[str]:
     """Run a program, and return the lines about its clients, sorted."""
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=seconds_max)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=RUN_S_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
     return sorted(re.findall("^(?:good|bad)-.*", done.stdout, re.MULTILINE))
 

@@ -97,8 +97,8 @@ def login(mechanism: str, password: str) -> Generator[bytes, bytes, None]:
 class SecuredCaller(frames.Caller):
     """A blocking connection that has logged in."""
 
-    def __init__(self, port: int, security: Security, timeout_s: float = 60) -> None:
-        super().__init__(port, timeout_s)
+    def __init__(self, port: int, security: Security) -> None:
+        super().__init__(port)
         if security.tls:
             self.socket = client_context().wrap_socket(self.socket)
         if security.mechanism is not None:
