@@ -33,7 +33,7 @@ MUTUAL = (
     "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:SSL,CONTROLLER:SSL",
     "inter.broker.listener.name=INTERNAL",
     "ssl.client.auth=required",
-    "ssl.principal.mapping.rules=RULE:.*CN=([^,]+).*/$1/",
+    "ssl.principal.mapping.rules=RULE:^CN=([^,]+).*$/$1/",
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users=User:ANONYMOUS;User:node1;User:node2;User:node3",
 )
