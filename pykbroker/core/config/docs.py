@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.config.listener_configs import base_of
-from pykbroker.core.config.table import GROUP_SYNONYMS, TOPIC_SYNONYMS
+from pykbroker.core.config.table import GROUP_SYNONYMS, TOPIC_SYNONYMS, base_of
 
 # fmt: off
 USED = {

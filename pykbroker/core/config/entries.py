@@ -7,7 +7,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from pykbroker.core.config.config import DEFAULTS, BrokerConfig, Texts, topic_default
-from pykbroker.core.config.listener_configs import base_of
 from pykbroker.core.config.row import Row, Update
 from pykbroker.core.config.table import (
     BROKER,
@@ -18,6 +17,7 @@ from pykbroker.core.config.table import (
     LISTENER_PREFIX,
     TOPIC,
     TOPIC_SYNONYMS,
+    base_of,
 )
 from pykbroker.core.config.type import Type, Value, text_of
 

@@ -11,24 +11,15 @@ Sources: KIP-103, KIP-226, KIP-684, and AbstractConfig, ChannelBuilders and Jaas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from pykbroker.core.config.config import Texts
-from pykbroker.core.config.listeners import ListenerSettings
-from pykbroker.core.config.table import BROKER, LISTENER_PREFIX
+from pykbroker.core.config.listeners import ListenerSettings, controllers, protocols
+from pykbroker.core.config.table import BROKER, LISTENER_PREFIX, ONLY_OF_MECHANISMS
 from pykbroker.core.config.type import Value
 from pykbroker.core.security.protocol import SecurityProtocol
 
-CLIENT_AUTH, JAAS = "ssl.client.auth", "sasl.jaas.config"
-ONLY_OF_MECHANISMS = (
-    JAAS,
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
-    "sasl.server.callback.handler.class",
-)
-"""The configs that a broker takes for one mechanism of one listener alone."""
-OF_MECHANISMS = (*ONLY_OF_MECHANISMS, "connections.max.reauth.ms")
-"""All configs that a mechanism may have."""
+CLIENT_AUTH = "ssl.client.auth"
 
 
 class ListenerConfigs:
@@ -57,12 +48,20 @@ def listener_prefix(listener: str, mechanism: str | None = None) -> str:
     return f"{LISTENER_PREFIX}{listener.lower()}." + (f"{mechanism.lower()}." if mechanism is not None else "")
 
 
-def base_of(name: str) -> str:
-    """Return the name of a config without the prefix of a listener, and that of a mechanism, if it has them."""
-    if not name.startswith(LISTENER_PREFIX):
-        return name
-    base = name.split(".", 3)[-1]
-    return next((each for each in OF_MECHANISMS if base.endswith(each)), base)
+def of_no_listener(texts: Texts, listeners: Collection[ListenerSettings]) -> Iterator[str]:
+    """Yield a sentence for each config whose prefix is that of no listener, such as one in upper case.
+
+    A listener that has a security protocol may be added later, or be that of controllers.
+    """
+    names = {*(each.name for each in listeners), *controllers(texts), *protocols(texts)}
+    prefixes = tuple(map(listener_prefix, names))
+    for config in texts:
+        if config.startswith(LISTENER_PREFIX) and not config.startswith(prefixes):
+            name, _, rest = config.removeprefix(LISTENER_PREFIX).partition(".")
+            remedy = f"write {listener_prefix(name)}{rest}"
+            if name.upper() not in names:
+                remedy = f"replace {name} by one of {', '.join(each.name.lower() for each in listeners)}"
+            yield f"{config} has no effect, since no listener has this prefix: {remedy}"
 
 
 def listener_config(texts: Texts, listener: str, name: str, mechanism: str | None = None) -> str | None:
@@ -73,8 +72,9 @@ def listener_config(texts: Texts, listener: str, name: str, mechanism: str | Non
     return next((texts[each] for each in names if each in texts), None)
 
 
-def ignored_configs(texts: Texts, listeners: Iterable[ListenerSettings]) -> Iterator[str]:
+def ignored_configs(texts: Texts, listeners: Collection[ListenerSettings]) -> Iterator[str]:
     """Yield a sentence for each config that a listener does not take as it is written, with the remedy."""
+    yield from of_no_listener(texts, listeners)
     for listener in listeners:
         prefix = listener_prefix(listener.name)
         if (

@@ -579,6 +579,25 @@ OF_LISTENERS = ("max.connections", "max.connection.creation.rate")
 """Configs for which a single listener may have its own value."""
 
 
+ONLY_OF_MECHANISMS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+)
+"""The configs that a broker takes for one mechanism of one listener alone."""
+OF_MECHANISMS = (*ONLY_OF_MECHANISMS, "connections.max.reauth.ms")
+"""All configs that a mechanism may have."""
+
+
+def base_of(name: str) -> str:
+    """Return the name of a config without the prefix of a listener, and that of a mechanism, if it has them."""
+    if not name.startswith(LISTENER_PREFIX):
+        return name
+    base = name.split(".", 3)[-1]
+    return next((each for each in OF_MECHANISMS if base.endswith(each)), base)
+
+
 def listener_row(name: str) -> Row | None:
     """Return the row of a config for a single listener, or None if the config has no values for single listeners."""
     base = name.split(".", 3)[-1]

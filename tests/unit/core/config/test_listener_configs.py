@@ -51,6 +51,24 @@ def test_a_login_is_configured_only_with_listener_and_mechanism(name: str) -> No
     assert list(ignored_configs(ignored, [listener(SecurityProtocol.SSL)])) == []
 
 
+@pytest.mark.parametrize(
+    ("prefix", "remedy"),
+    [
+        ("EXT", "write listener.name.ext.ssl.client.auth"),
+        ("Later", "write listener.name.later.ssl.client.auth"),
+        ("etx", "replace etx by one of ext"),
+        ("ext", None),
+        ("later", None),
+        ("controller", None),
+    ],
+)
+def test_a_prefix_of_no_listener_is_warned_of(prefix: str, remedy: str | None) -> None:
+    name = "ssl.client.auth"
+    texts = {"listener.security.protocol.map": "EXT:SSL,LATER:SSL", f"listener.name.{prefix}.{name}": "required"}
+    sentence = f"listener.name.{prefix}.{name} has no effect, since no listener has this prefix: {remedy}"
+    assert list(ignored_configs(texts, [listener(SecurityProtocol.SSL)])) == ([] if remedy is None else [sentence])
+
+
 def test_a_value_is_read_and_checked_as_that_of_the_config_without_prefix() -> None:
     texts = {f"listener.name.ext.{RECEIVE}": "7", "listener.name.ext.ssl.client.auth": "often"}
     configs = ListenerConfigs(texts, listener(SecurityProtocol.SSL))
@@ -67,7 +85,7 @@ def test_client_certificates_are_required_on_sasl_ssl_only_with_the_prefix_of_th
     assert ListenerConfigs(own, listener(SecurityProtocol.SSL)).get("ssl.client.auth") == "requested"
     assert ListenerConfigs(texts, listener(SecurityProtocol.SASL_SSL)).get("ssl.client.auth") == "none"
     assert ListenerConfigs(own, listener(SecurityProtocol.SASL_SSL)).get("ssl.client.auth") == "requested"
-    assert list(ignored_configs(texts, map(listener, SecurityProtocol))) == [
+    assert list(ignored_configs(texts, [*map(listener, SecurityProtocol)])) == [
         "ssl.client.auth has no effect on EXT, which uses SASL_SSL: write listener.name.ext.ssl.client.auth"
     ]
-    assert list(ignored_configs(own, map(listener, SecurityProtocol))) == []
+    assert list(ignored_configs(own, [*map(listener, SecurityProtocol)])) == []
