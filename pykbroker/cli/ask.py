@@ -99,8 +99,9 @@ async def explain_silence(bootstrap: Sequence[Address], security: ClientSecurity
     from pykbroker.client.admin.admin_session import with_admin
     from pykbroker.client.admin.cluster_description import find_controller
     from pykbroker.client.errors import Disconnected, UnsupportedVersion
+    from pykbroker.core.errors import ApiError
 
-    with suppress(OSError, Disconnected, UnsupportedVersion):
+    with suppress(ApiError, OSError, Disconnected, UnsupportedVersion):
         if await with_admin(bootstrap, CLIENT_ID, find_controller, security or security_of_command()) is None:
             return (
                 f"the controller has not answered the broker on {named(bootstrap)} within {ANSWER_S_MAX} s: start the"

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 COLUMNS = ("broker", "address", "rack", "state", "controller", "leads", "follows", "under_replicated", "not_in_isr")
 
+HIDDEN = (
+    "This user may not know the controller, and only the topics that it may describe are counted: pykbroker acls allow"
+    " USER DESCRIBE --cluster, and --topic '*', would change that."
+)
+
 
 @click.command()
 @json_option
@@ -27,21 +32,35 @@ async def brokers(admin: Admin, as_json: bool) -> None:
     partitions of which the broker has a replica that is not in the ISR.
     """
     from pykbroker.client.admin.cluster_description import describe_brokers, find_controller
+    from pykbroker.core.errors import ApiError
 
     described = await describe_brokers(admin)
     topics = await admin.topics()
-    controller = await find_controller(admin)
-    Table(COLUMNS, rows(described, topics, controller)).show(as_json=as_json)
-    if controller is None:
+    controller, is_hidden = None, False
+    try:
+        controller = await find_controller(admin)
+    except ApiError:
+        is_hidden = True
+    Table(COLUMNS, rows(described, topics, controller, is_hidden=is_hidden)).show(as_json=as_json)
+    if is_hidden:
+        click.echo(HIDDEN, err=True)
+    elif controller is None:
         click.echo("The controller does not answer: no leader is elected until it does.", err=True)
     elif all(each.broker != controller for each in described):
         click.echo(f"The controller is node {controller}, which is not a broker.", err=True)
 
 
 def rows(
-    described: Iterable[BrokerDescription], topics: Iterable[TopicDescription], controller: int | None
+    described: Iterable[BrokerDescription],
+    topics: Iterable[TopicDescription],
+    controller: int | None,
+    *,
+    is_hidden: bool,
 ) -> list[tuple[Any, ...]]:
-    """Return a row for each broker. A broker that has replicas but is not registered is `absent`."""
+    """Return a row for each broker. A broker that has replicas but is not registered is `absent`.
+
+    `is_hidden`: this user may not know the controller.
+    """
     known = {each.broker: each for each in described}
     counts: dict[int, list[int]] = {broker: [0, 0, 0, 0] for broker in known}
     for topic in topics:
@@ -52,7 +71,10 @@ def rows(
                 of_broker[0 if leads else 1] += 1
                 of_broker[2] += leads and len(part.isr_nodes) < len(part.replica_nodes)
                 of_broker[3] += broker not in part.isr_nodes
-    return [(broker, *facts(known.get(broker)), broker == controller, *counts[broker]) for broker in sorted(counts)]
+    return [
+        (broker, *facts(known.get(broker)), None if is_hidden else broker == controller, *counts[broker])
+        for broker in sorted(counts)
+    ]
 
 
 def facts(broker: BrokerDescription | None) -> tuple[str | None, str | None, str]:

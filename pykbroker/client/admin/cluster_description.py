@@ -9,7 +9,9 @@ import trio
 from pykbroker.client.admin.admin import Admin, check
 from pykbroker.client.errors import UnsupportedVersion
 from pykbroker.core.address import Address
+from pykbroker.core.errors import ApiError
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from wire.error_codes import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -48,13 +50,16 @@ async def describe_brokers(admin: Admin) -> list[BrokerDescription]:
 async def find_controller(admin: Admin) -> int | None:
     """Return the node id of the active controller, or None while the quorum has no leader.
 
-    DescribeCluster names the controller only in clusters with ZooKeeper. In all others it names any broker.
+    DescribeCluster names the controller only in clusters with ZooKeeper. In all others it names any broker. ApiError
+    CLUSTER_AUTHORIZATION_FAILED: the user may not describe the cluster.
     """
     partition = DescribeQuorumRequestPartitionData(0)
     request = DescribeQuorumRequest([DescribeQuorumRequestTopicData(CLUSTER_METADATA_TOPIC, [partition])])
     try:
         with trio.move_on_after(CONTROLLER_S_MAX):
             answer = await admin.connection.ask(request)
+            if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, answer.error_message)
             found = [part for topic in answer.topics for part in topic.partitions]
             known = not answer.error_code and found and not found[0].error_code and found[0].leader_id != NO_LEADER
             return found[0].leader_id if known else None
