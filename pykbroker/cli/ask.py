@@ -24,6 +24,10 @@ T = TypeVar("T")
 ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
 BOOTSTRAP_VARIABLE = "PYKBROKER_BOOTSTRAP"
+NOT_AUTHORIZED = "AUTHORIZATION_FAILED"
+"""The end of the names of error codes for a right that a user lacks."""
+MISSING_RIGHT = ": `pykbroker acls check` names the ACL that is missing"
+"""The advice about such an error. Kafka's tools give none."""
 
 bootstrap_option = together(
     click.option(
@@ -75,7 +79,9 @@ def ask(
     except trio.TooSlowError:
         raise click.ClickException(trio.run(explain_silence, bootstrap, security)) from None
     except (ApiError, Disconnected, EncodeError, UnsupportedVersion) as error:  # EncodeError: a name is too long
-        raise click.ClickException(told(error)) from None
+        is_refused = isinstance(error, ApiError) and error.code.name.endswith(NOT_AUTHORIZED)
+        hint = MISSING_RIGHT if is_refused and security_option == CLIENT_CONFIG_OPTION else ""
+        raise click.ClickException(f"{told(error)}{hint}") from None
 
 
 def asking(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:

@@ -19,3 +19,6 @@ def test_a_user_who_may_not_describe_the_cluster_is_not_told_that_it_has_no_cont
             listed = CliRunner().invoke(command, words)
             assert listed.stdout.splitlines()[1].split()[4:6] == [controller, leads]
             assert listed.stderr == ("" if user == "alice" else f"{HIDDEN}\n")
+        refused = CliRunner().invoke(command, ["users", "list", *words[1:]])
+        names = "`pykbroker acls check` names the ACL that is missing"
+        assert refused.stderr == f"Error: users (CLUSTER_AUTHORIZATION_FAILED): {names}\n"
