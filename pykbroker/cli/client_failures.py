@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from pykbroker.cli.parameters import name_in
+
 settings_option = click.option(
     "-X", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the client; may be repeated."
 )
@@ -16,7 +18,7 @@ def setting(text: str) -> tuple[str, str]:
     """Return name and value of NAME=VALUE. The name has underscores instead of dots."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise click.UsageError(f"-X {text!r} is no NAME=VALUE, such as -X linger.ms=20")
+        raise click.UsageError(f"-X {name_in(text)!r} is no NAME=VALUE, such as -X linger.ms=20")
     return name.replace(".", "_"), value
 
 

@@ -21,6 +21,7 @@ TOPIC_FORM = "NAME[:PARTITIONS[:KEY=VALUE,...]]"
 PARTITION_FORM = "TOPIC[:PARTITION]"
 BROKER_HOST = re.compile(r"[^\s/=@]+")
 F = TypeVar("F", bound=Callable[..., Any])
+CONFIG_NAME = re.compile(r"[\w.-]*")
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -127,8 +128,15 @@ def config(text: str, example: str = "num.partitions=3") -> tuple[str, str]:
     """Parse the KEY=VALUE of an option."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise click.BadParameter(f"{text!r} is not KEY=VALUE, such as {example}")
+        raise click.BadParameter(f"{name_in(text)!r} is not KEY=VALUE, such as {example}")
     return key.strip(), value.strip()
+
+
+def name_in(text: str) -> str:
+    """Return the name at the beginning of a text for an error. What follows without a `=` may be a password."""
+    found = CONFIG_NAME.match(text)
+    assert found is not None
+    return found[0]
 
 
 def partition(text: str) -> tuple[str, int | None]:

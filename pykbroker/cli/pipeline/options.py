@@ -12,7 +12,7 @@ import click
 from pykbroker.cli.ask import BOOTSTRAP_VARIABLE
 from pykbroker.cli.client_config import CLIENT_CONFIG, security_settings
 from pykbroker.cli.own_address import DEFAULT_TEXT, default_bootstrap
-from pykbroker.cli.parameters import bootstrap_servers
+from pykbroker.cli.parameters import bootstrap_servers, name_in
 from pykbroker.cli.pipeline.run import failed, run_job
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def setting(text: str) -> tuple[str, str]:
     """Parse the KEY=VALUE of an option."""
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise click.BadParameter(f"{text!r} is not KEY=VALUE")
+        raise click.BadParameter(f"{name_in(text)!r} is not KEY=VALUE")
     return key, value
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from pykbroker.cli.main import pykbroker
 from pykbroker.cli.parameters import address, bootstrap_servers, config, milliseconds, named_address, time, topic
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.new_topic import NewTopic
@@ -63,6 +65,13 @@ def test_an_invalid_topic_is_refused_with_a_reason(text: str) -> None:
 )
 def test_a_topic_may_have_partitions_and_configs(text: str, parsed: NewTopic) -> None:
     assert topic(text) == parsed._replace(source="--topic")
+
+
+@pytest.mark.parametrize("words", [("start", "--set"), ("produce", "t", "-X"), ("pipeline", "archive", "--kafka")])
+def test_what_follows_a_name_without_an_equals_sign_may_be_a_password(words: tuple[str, ...]) -> None:
+    refused = CliRunner().invoke(pykbroker, [*words, "ssl.key.password:canary"])
+    assert (refused.exit_code, "'ssl.key.password' is no" in refused.output) == (2, True)
+    assert "canary" not in refused.output
 
 
 @pytest.mark.parametrize(
