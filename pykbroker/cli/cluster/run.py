@@ -39,6 +39,10 @@ RESTART_S = 0.5
 STOP_S_MAX = 40
 """The time that a broker may take to stop before it is killed."""
 LINE_BYTES_MAX = 1 << 20
+WITHOUT_EFFECT = tuple(
+    f"PYKBROKER_{option}" for option in ("CLUSTER_ID", "CONFIG", "CONTAINER", "DATA_DIR", "LISTEN", "LOG_FORMAT")
+)
+"""The variables for options of `pykbroker start` that this command has not."""
 
 logger = logging.getLogger(__name__)
 
@@ -167,6 +171,8 @@ def run(plan: ClusterPlan, data_dir: str | None, users: Sequence[NewUser], *, me
     click.exceptions.Exit: a second signal came before all brokers had stopped.
     """
     write_log(plan.log_level, "text")
+    if unused := [name for name in WITHOUT_EFFECT if name in os.environ]:
+        logger.info("Environment variables that pykbroker cluster has no use for: %s", ", ".join(unused))
     if reason := plan.refusal():
         raise click.UsageError(reason)
     with temporary_directory("pykbroker-cluster-") if memory else nullcontext() as temporary:

@@ -16,8 +16,17 @@ import trio
 from click.testing import CliRunner
 
 from pykbroker.cli.cluster import member
+from pykbroker.cli.cluster.cluster import cluster as cluster_command
 from pykbroker.cli.cluster.plan import ClusterPlan
-from pykbroker.cli.cluster.run import Lifelines, SupervisedBroker, Supervisor, make_certificates, warn_left_out
+from pykbroker.cli.cluster.run import (
+    WITHOUT_EFFECT,
+    Lifelines,
+    SupervisedBroker,
+    Supervisor,
+    make_certificates,
+    run,
+    warn_left_out,
+)
 from pykbroker.cli.cluster.security import ClusterSecurity
 from pykbroker.cli.cluster.users_file import UsersFile
 from pykbroker.cli.main import pykbroker
@@ -75,6 +84,22 @@ def test_a_directory_that_cannot_be_made_is_refused_by_a_sentence(tmp_path: Path
     assert refused.stderr.startswith(
         f"Error: cannot create the data directory {tmp_path}/file/data (Not a directory): "
     )
+
+
+def test_variables_for_options_of_a_start_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    (tmp_path / "file").touch()
+    for option in OPTIONS - {"CONFIG"}:
+        monkeypatch.setenv(f"PYKBROKER_{option}", "x")
+    with pytest.raises(click.ClickException, match="cannot create the data directory"):
+        run(ClusterPlan(1, 1, HERE), f"{tmp_path}/file/data", (), memory=False, restarts=False)
+    unused = "PYKBROKER_CLUSTER_ID, PYKBROKER_CONTAINER, PYKBROKER_DATA_DIR, PYKBROKER_LISTEN, PYKBROKER_LOG_FORMAT"
+    assert f"Environment variables that pykbroker cluster has no use for: {unused}" in caplog.text
+    of_cluster = {str(option.envvar).removeprefix("PYKBROKER_") for option in cluster_command.params}
+    of_others = {"BOOTSTRAP", "CLIENT_CONFIG"}
+    assert OPTIONS - of_cluster - of_others == {name.removeprefix("PYKBROKER_") for name in WITHOUT_EFFECT}
 
 
 def test_the_data_of_brokers_that_are_not_started_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
