@@ -22,7 +22,7 @@ class ClientTls:
     def __init__(self, context: ssl.SSLContext, host: str, port: int, hints: TlsHints) -> None:
         self._context, self._address, self._hints = context, Address(host, port), hints
 
-    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, start: bytes) -> ssl.SSLObject:
         """Return the state of TLS for a new connection."""
         return self._context.wrap_bio(incoming, outgoing, server_hostname=self._address.host)
 

@@ -12,6 +12,7 @@ from pykbroker.core.config.tls_settings import TlsSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.security.certificate import MalformedCertificate, certificate
 from pykbroker.core.security.cipher_suites import IANA_NAMES
+from pykbroker.core.security.client_hello import has_quick_keys, is_cut_off
 from pykbroker.core.security.principal_mapping import NoRule
 from pykbroker.server.authentications import Authentications
 from pykbroker.server.strangers import Strangers
@@ -77,9 +78,12 @@ class ListenerTls:
             )
         return made
 
-    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
-        """Return the state of TLS for a new connection."""
-        return self.made.context.wrap_bio(incoming, outgoing, server_side=True)
+    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, start: bytes) -> ssl.SSLObject | None:
+        """Return the state of TLS for a new connection, or None if `start` is not all of the client's first message."""
+        if is_cut_off(start):
+            return None
+        context = self.made.context if has_quick_keys(start) else self.made.of_one_curve
+        return context.wrap_bio(incoming, outgoing, server_side=True)
 
     def secured(self, connection: Any, certificate_der: bytes | None, cipher: tuple[str, str, int]) -> None:
         """Name the client of a connection by its certificate. Raise OSError if it has none that names one."""

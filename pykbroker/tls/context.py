@@ -18,25 +18,32 @@ from pykbroker.tls.stores import KeyEntry, pem_of, read_identity, read_trusted
 from pykbroker.world.tls_files import private_file
 
 VERIFIES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+ONE_CURVE = "prime256v1"
 VERSIONS = {TLS12: ssl.TLSVersion.TLSv1_2, TLS13: ssl.TLSVersion.TLSv1_3}
 
 
 class TlsContext(msgspec.Struct, frozen=True):
-    """A context of TLS, and the certificate that it shows."""
+    """The contexts of a listener, and the certificate that they show."""
 
     context: ssl.SSLContext
+    of_one_curve: ssl.SSLContext
+    """The same, with P-256 as the only group. It is for clients that could choose a slow group (`client_hello`)."""
     certificate: Certificate
 
 
 def server_context(settings: TlsSettings, now: float) -> TlsContext:
-    """Return the context of a listener. `now` is in seconds since 1970."""
-    context = new_context(ssl.PROTOCOL_TLS_SERVER, settings)
-    context.num_tickets = 1  # as in Java: each takes 5 % of the time of a handshake
-    own = load_identity(context, settings.keystore, read_identity(settings.keystore, settings.key_password), now)
-    if settings.truststore is not None:
-        trust(context, settings.truststore)
-    context.verify_mode = VERIFIES[settings.client_auth]
-    return TlsContext(context, own)
+    """Return the contexts of a listener. `now` is in seconds since 1970."""
+    identity = read_identity(settings.keystore, settings.key_password)
+    trusted = None if settings.truststore is None else read_trusted(settings.truststore)
+    usual, of_one_curve = (new_context(ssl.PROTOCOL_TLS_SERVER, settings) for _ in range(2))
+    of_one_curve.set_ecdh_curve(ONE_CURVE)
+    for context in (usual, of_one_curve):
+        context.num_tickets = 1  # as in Java: each takes 5 % of the time of a handshake
+        own = load_identity(context, settings.keystore, identity, now)
+        if settings.truststore is not None and trusted is not None:
+            trust(context, settings.truststore, trusted)
+        context.verify_mode = VERIFIES[settings.client_auth]
+    return TlsContext(usual, of_one_curve, own)
 
 
 def client_context(settings: ClientTlsSettings, now: float) -> ssl.SSLContext:
@@ -48,7 +55,7 @@ def client_context(settings: ClientTlsSettings, now: float) -> ssl.SSLContext:
     if settings.truststore is None:
         context.load_default_certs()
     else:
-        trust(context, settings.truststore)
+        trust(context, settings.truststore, read_trusted(settings.truststore))
     return context
 
 
@@ -111,11 +118,11 @@ def key_problem(error: ssl.SSLError | ValueError, *, given: bool) -> str:
     return f"the private key cannot be read: set {KEY_PASSWORD} if it is encrypted"
 
 
-def trust(context: ssl.SSLContext, store: TlsStore) -> None:
+def trust(context: ssl.SSLContext, store: TlsStore, trusted: tuple[bytes, ...]) -> None:
     """Let a context trust each certificate of a store by itself, as Java does, also one that another has signed."""
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(cadata=pem_of(read_trusted(store)))
+        context.load_verify_locations(cadata=pem_of(trusted))
     except ssl.SSLError:
         raise StartError(f"{store.place}: a certificate cannot be decoded: write it again") from None
 

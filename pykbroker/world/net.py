@@ -109,8 +109,11 @@ class Accept(Protocol):
 class Tls(Protocol):
     """The TLS of the connections of one listener, or of outgoing ones. `connection` is what the acceptor returned."""
 
-    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, /) -> ssl.SSLObject:
-        """Return the state of TLS for a new connection."""
+    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, start: bytes, /) -> ssl.SSLObject | None:
+        """Return the state of TLS for a new connection, or None if more bytes of the peer have to be awaited.
+
+        `start` has the first bytes of a peer that has connected. It is empty for an outgoing connection.
+        """
 
     def secured(self, connection: Any, certificate: bytes | None, cipher: tuple[str, str, int], /) -> None:
         """Note that a handshake is done. `certificate` is the peer's in DER, or None. Raise OSError to disconnect.

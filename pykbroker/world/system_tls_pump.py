@@ -41,8 +41,8 @@ Those that the connection does not take wait in memory that no budget counts, fo
 NO_BYTES = memoryview(b"")
 
 
-class Ended:
-    """The state of TLS of a connection that has closed. There is nothing to open."""
+class NoTls:
+    """The state of TLS before the first bytes of a peer, and once the connection has closed."""
 
     def pending(self) -> int:
         return 0
@@ -51,8 +51,16 @@ class Ended:
         """Raise SSLWantReadError."""
         raise ssl.SSLWantReadError
 
+    def do_handshake(self) -> None:
+        """Raise SSLWantReadError."""
+        raise ssl.SSLWantReadError
 
-ENDED = Ended()
+    def unwrap(self) -> None:
+        """Raise SSLError."""
+        raise ssl.SSLError
+
+
+NO_TLS = NoTls()
 
 
 def do_nothing(_error: OSError | None) -> None:
@@ -89,6 +97,7 @@ class TlsPump(SocketPump):
         "_on_secured",
         "_outgoing",
         "_ssl",
+        "_start",
         "_tls",
         "_unopened",
         "_waits",
@@ -108,7 +117,9 @@ class TlsPump(SocketPump):
         self._home, self._pumps = homes.first, handshakes.pumps
         self._buffers, self._handshakes, self._tls = buffers, handshakes, tls
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._ssl: Any = tls.begin(self._incoming, self._outgoing)
+        self._ssl: Any = NO_TLS
+        self._start = b""
+        """The first bytes of the peer, which are too few to begin."""
         self._unopened = NO_BYTES
         """Received bytes that have not entered the BIO."""
         self._waits = False
@@ -124,8 +135,10 @@ class TlsPump(SocketPump):
     def start(self, connection: ConnectionMachine) -> None:
         """Start the handshake."""
         self._handshakes.begin(self)
+        if not self.key:
+            self._ssl = self._tls.begin(self._incoming, self._outgoing, b"")
         super().start(connection)
-        if not self._ssl.server_side:  # a client speaks first
+        if not self.key:  # a client speaks first
             self.watch(WRITES)
 
     async def secured(self) -> None:
@@ -184,7 +197,7 @@ class TlsPump(SocketPump):
             super().close()
             self._handshakes.forget(self)
             # The pump and its connection refer to each other: a garbage collection that takes them may be hours away.
-            self._ssl, self._unopened = ENDED, NO_BYTES
+            self._ssl, self._unopened = NO_TLS, NO_BYTES
             self._incoming = self._outgoing = ssl.MemoryBIO()
             self._tell(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
@@ -212,7 +225,10 @@ class TlsPump(SocketPump):
                 if not size:
                     self.lose(ConnectionResetError(errno.ECONNRESET, "the peer ended the connection in the handshake"))
                     return
-                self._incoming.write(received[:size])
+                if self._ssl is NO_TLS:
+                    self._begin(self._start + received[:size])
+                else:
+                    self._incoming.write(received[:size])
             with suppress(ssl.SSLWantReadError):
                 self._ssl.do_handshake()
                 self._secured(connection)
@@ -221,6 +237,14 @@ class TlsPump(SocketPump):
             self.lose(error)
         except Exception as error:  # noqa: BLE001 - as in turn
             self._broke(error)
+
+    def _begin(self, start: bytes) -> None:
+        """Begin TLS with the first bytes of the peer, unless they are too few."""
+        state = self._tls.begin(self._incoming, self._outgoing, start)
+        self._start = start if state is None else b""
+        if state is not None:
+            self._ssl = state
+            self._incoming.write(start)
 
     def _secured(self, connection: ConnectionMachine) -> None:
         """Let the connection move its bytes. Those that came with the end of the handshake wait in the BIO."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from pykbroker.server.authentications import Authentications
 from pykbroker.server.listener_tls import ListenerTls
 from pykbroker.server.strangers import Strangers
 from tests.unit.tls.test_context import NOW, OURS, House, ca_pem, chain_of, issued, key_of
-from tests.unit.world.tls_ends import Taker, client_context, ends
+from tests.unit.world.tls_ends import Taker, authority, client_context, ends
 
 
 class Client(Taker):
@@ -57,6 +57,27 @@ def test_without_a_certificate_or_with_sasl_it_is_nobody(house: House) -> None:
     assert connected(tls_of(house), client_context()).session.principal == ANONYMOUS
     sasl = tls_of(house, names_principals=False)
     assert connected(sasl, client_context(signed_by=OURS)).session.principal == ANONYMOUS
+
+
+@pytest.mark.parametrize("group", ["X25519", "prime256v1", "secp384r1", "ffdhe2048", "ffdhe8192"])
+@pytest.mark.parametrize("sizes", [1, 100, 1 << 20])
+def test_keys_are_exchanged_on_curves_only(house: House, group: str, sizes: int) -> None:
+    tls, client = tls_of(house), client_context_of(group)
+    is_slow = group.startswith("ffdhe")
+    with ends(client, shaken=False, tls=tls, connection=Client()) as both:
+        with pytest.raises(ssl.SSLError, match="HANDSHAKE_FAILURE") if is_slow else nullcontext():
+            both.shake(sizes)
+        assert both.taker.is_closed is is_slow
+        assert (tls.counts.successes, tls.counts.failures) == (not is_slow, is_slow)
+
+
+def client_context_of(group: str) -> ssl.SSLContext:
+    """Return the context of a client that has one group of TLS 1.3."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    authority(OURS).configure_trust(context)
+    context.set_ecdh_curve(group)
+    return context
 
 
 def test_a_name_that_no_rule_maps_is_disconnected(house: House, caplog: pytest.LogCaptureFixture) -> None:

@@ -57,7 +57,7 @@ class TestTls:
         self.certificates: list[bytes | None] = []
         self.errors: list[ssl.SSLError] = []
 
-    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+    def begin(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, start: bytes) -> ssl.SSLObject | None:
         if self._context.protocol == ssl.PROTOCOL_TLS_CLIENT:
             return self._context.wrap_bio(incoming, outgoing, server_hostname="localhost")
         return self._context.wrap_bio(incoming, outgoing, server_side=True)
