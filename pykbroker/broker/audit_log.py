@@ -6,10 +6,7 @@ import logging
 from collections.abc import Callable
 
 from pykbroker.broker.missing_rights import MissingRight, MissingRights
-from pykbroker.core.security.acl.authorizer import audit_text, is_requested
-from pykbroker.core.security.acl.index import Rule
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Purpose, Session
+from pykbroker.core.security.acl.authorizer import AclDecision
 from pykbroker.server.log_levels import TRACE
 
 logger = logging.getLogger("kafka.authorizer.logger")
@@ -28,21 +25,11 @@ class AuditLog:
         """Whether positive decisions are logged."""
         return logger.isEnabledFor(logging.DEBUG)
 
-    def log(
-        self,
-        session: Session,
-        operation: Operation,
-        resource: ResourceType,
-        name: str,
-        rule: Rule,
-        purpose: Purpose,
-        count: int,
-    ) -> None:
-        """Log a decision, if the level of the logger is low enough. `count` is how often the request has the name."""
+    def log(self, decision: AclDecision) -> None:
+        """Log a decision, if the level of the logger is low enough."""
         level = TRACE
-        if not rule.allows and purpose.refuses:
-            self._missing.report(MissingRight(session, operation, resource, name, rule, purpose.api))
-        if is_requested(rule, purpose):
-            level = logging.DEBUG if rule.allows else logging.INFO
-        if logger.isEnabledFor(level):
-            logger.log(level, "%s", audit_text(session, operation, resource, name, rule, purpose, count))
+        if decision.is_requested:
+            level = logging.DEBUG if decision.rule.allows else logging.INFO
+            if not decision.rule.allows:
+                self._missing.report(MissingRight(decision))
+        logger.log(level, "%s", decision)

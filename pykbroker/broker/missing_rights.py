@@ -13,13 +13,9 @@ from collections.abc import Callable
 import msgspec
 
 from pykbroker.core.security.acl.acl import WILDCARD, Acl
-from pykbroker.core.security.acl.authorizer import NAME_CHARS_MAX
-from pykbroker.core.security.acl.index import Rule
+from pykbroker.core.security.acl.authorizer import NAME_CHARS_MAX, AclDecision
 from pykbroker.core.security.acl.words import allow_command, has_command, quoted, remove_command, resource_text
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Session
 from pykbroker.world.rate_limited_warning import RateLimitedWarnings
-from wire.api import ApiKey
 from wire.apis import APIS
 
 logger = logging.getLogger(__name__)
@@ -29,40 +25,38 @@ KINDS_OF_CLIENT_MAX = 100
 
 
 class MissingRight(msgspec.Struct, frozen=True, gc=False):
-    """A right that a client lacks, as `rule` says. The text is made only if it is logged."""
+    """A right that a client lacks. The text is made only if it is logged."""
 
-    session: Session
-    operation: Operation
-    resource: ResourceType
-    name: str
-    rule: Rule
-    api: ApiKey | None
+    decision: AclDecision
 
     @property
     def has_short_name(self) -> bool:
         """Whether the name of the resource is short enough to be logged."""
-        return len(self.name) <= NAME_CHARS_MAX
+        return len(self.decision.name) <= NAME_CHARS_MAX
 
     @property
     def shown_name(self) -> str:
         """Return the name of the resource, or its beginning."""
-        return self.name if self.has_short_name else f"{self.name[:NAME_CHARS_MAX]}…"
+        name = self.decision.name
+        return name if self.has_short_name else f"{name[:NAME_CHARS_MAX]}…"
 
     def __str__(self) -> str:
-        what = f"{self.operation.name} {resource_text(self.resource, quoted(self.shown_name), is_prefix=False)}"
-        request = "its request" if self.api is None else APIS[self.api].name
-        return f"{quoted(self.session.principal)} at {self.session} may not {what}, as {request} needs{self.remedy}"
+        session, operation, resource, *_, purpose, _ = self.decision
+        what = f"{operation.name} {resource_text(resource, quoted(self.shown_name), is_prefix=False)}"
+        request = "its request" if purpose.api is None else APIS[purpose.api].name
+        return f"{quoted(session.principal)} at {session} may not {what}, as {request} needs{self.remedy}"
 
     @property
     def remedy(self) -> str:
         """Return how to allow it, or an empty text if no command can."""
-        if not (has_command(self.resource) and self.has_short_name):
+        session, operation, resource, name, rule, *_ = self.decision
+        if not (has_command(resource) and self.has_short_name):
             return ""
-        if isinstance(self.rule.reason, Acl):
-            return f"; this removes the ACL that denies it: {remove_command(self.rule.reason)}"
-        if self.name == WILDCARD:  # any client may ask for this name, and an ACL with it is about all resources
+        if isinstance(rule.reason, Acl):
+            return f"; this removes the ACL that denies it: {remove_command(rule.reason)}"
+        if name == WILDCARD:  # any client may ask for this name, and an ACL with it is about all resources
             return ""
-        return f"; to allow it: {allow_command(self.session.principal, self.operation, self.resource, self.name)}"
+        return f"; to allow it: {allow_command(session.principal, operation, resource, name)}"
 
 
 class MissingRights:
@@ -73,6 +67,7 @@ class MissingRights:
 
     def report(self, missing: MissingRight) -> None:
         """Log a right that the client of a session lacks."""
-        session, cause = missing.session, "denied" if isinstance(missing.rule.reason, Acl) else "not allowed"
-        what = missing.resource.name, missing.shown_name, missing.operation.name
+        session, operation, resource, _, rule, *_ = missing.decision
+        cause = "denied" if isinstance(rule.reason, Acl) else "not allowed"
+        what = resource.name, missing.shown_name, operation.name
         self._warnings.warn((session.client_host, session.principal, cause, *what), "%s", missing)

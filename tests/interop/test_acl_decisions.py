@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from pykbroker.core.ids import id_text
 from pykbroker.core.security.acl.acl import Acl
-from pykbroker.core.security.acl.authorizer import AclAuthorizer, audit_text, is_requested
+from pykbroker.core.security.acl.authorizer import AclAuthorizer, AclDecision
 from tests.interop.java_tools import SHORT_LIVED_JVM
 from tests.unit.core.security.acl_walk import SUPER_USER, Question, ask, history
 
@@ -31,10 +30,9 @@ class Lines:
     def wants_allowed(self) -> bool:
         return True
 
-    def log(self, *decision: Any) -> None:
-        rule, purpose = decision[4], decision[5]
-        level = ("DEBUG" if rule.allows else "INFO") if is_requested(rule, purpose) else "TRACE"
-        self.last = f"{level}\t{audit_text(*decision)}"
+    def log(self, decision: AclDecision) -> None:
+        level = ("DEBUG" if decision.rule.allows else "INFO") if decision.is_requested else "TRACE"
+        self.last = f"{level}\t{decision}"
 
 
 def commands(steps: list[Step], *, without_acls: bool) -> str:

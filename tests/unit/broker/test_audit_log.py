@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from pykbroker.broker.audit_log import AuditLog, logger
+from pykbroker.core.security.acl.authorizer import AclDecision
 from pykbroker.core.security.acl.index import DEFAULT_DENY, SUPER_USER, Rule
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Purpose, Session
@@ -26,7 +27,7 @@ class Unprintable(str):
 
 
 def log(name: str, rule: Rule, purpose: Purpose) -> None:
-    AuditLog(int).log(SESSION, Operation.READ, ResourceType.GROUP, name, rule, purpose, 1)
+    AuditLog(int).log(AclDecision(SESSION, Operation.READ, ResourceType.GROUP, name, rule, purpose, 1))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.ip_address import java_text
@@ -31,23 +31,44 @@ The address is empty while no ACL names one, so that a user needs a decision onc
 """
 
 
+class AclDecision(NamedTuple):
+    """A decision for the audit log. `times` is how often the request names the resource."""
+
+    session: Session
+    operation: Operation
+    resource: ResourceType
+    name: str
+    rule: Rule
+    purpose: Purpose
+    times: int
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether the client asked for the resource: the audit log has a denial at INFO and other rules at DEBUG.
+
+        All other decisions are logged at TRACE.
+        """
+        return self.purpose.grants if self.rule.allows else self.purpose.refuses
+
+    def __str__(self) -> str:
+        """Return the line of Kafka's audit log."""
+        api = self.purpose.api
+        return (
+            f"Principal = {self.session.principal} is {'Allowed' if self.rule.allows else 'Denied'}"
+            f" operation = {self.operation.name} from host = {java_text(self.session.client_host)}"
+            f" on resource = {RESOURCES[self.resource]}:LITERAL:{self.name}"
+            f" for request = {'unknown' if api is None else APIS[api].name} with resourceRefCount = {self.times}"
+            f" based on rule {self.rule}"
+        )
+
+
 class Audit(Protocol):
     """The log of decisions."""
 
     def wants_allowed(self) -> bool:
         """Whether positive decisions are logged."""
 
-    def log(
-        self,
-        session: Session,
-        operation: Operation,
-        resource: ResourceType,
-        name: str,
-        rule: Rule,
-        purpose: Purpose,
-        count: int,
-    ) -> None:
-        """Log a decision. `count` is the number of times that the request names the resource."""
+    def log(self, decision: AclDecision) -> None: ...
 
 
 class AclAuthorizer:
@@ -108,7 +129,7 @@ class AclAuthorizer:
                 return True
         else:
             self.denied += 1
-        self._audit.log(session, operation, resource, name, rule, purpose, count)
+        self._audit.log(AclDecision(session, operation, resource, name, rule, purpose, count))
         return rule.allows
 
     def allows_somewhere(
@@ -140,26 +161,6 @@ class AclAuthorizer:
             return self._index.rule(principal, address, operation, resource, name, self._without_acls)
         somewhere = self._index.allows_somewhere(principal, address, operation, resource)
         return DEFAULT_ALLOW if somewhere else DEFAULT_DENY
-
-
-def is_requested(rule: Rule, purpose: Purpose) -> bool:
-    """Whether the client asked for the resource, so that the audit log has a denial at INFO and other rules at DEBUG.
-
-    All other decisions are logged at TRACE.
-    """
-    return purpose.grants if rule.allows else purpose.refuses
-
-
-def audit_text(
-    session: Session, operation: Operation, resource: ResourceType, name: str, rule: Rule, purpose: Purpose, count: int
-) -> str:
-    """Return the line of Kafka's audit log."""
-    request = "unknown" if purpose.api is None else APIS[purpose.api].name
-    return (
-        f"Principal = {session.principal} is {'Allowed' if rule.allows else 'Denied'} operation = {operation.name}"
-        f" from host = {java_text(session.client_host)} on resource = {RESOURCES[resource]}:LITERAL:{name}"
-        f" for request = {request} with resourceRefCount = {count} based on rule {rule}"
-    )
 
 
 RESOURCES = {

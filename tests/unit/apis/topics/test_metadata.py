@@ -14,8 +14,7 @@ from pykbroker.apis.topics.metadata import Metadata
 from pykbroker.core.address import Address
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from pykbroker.core.security.acl.authorizer import AclAuthorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.acl.authorizer import AclAuthorizer, AclDecision
 from pykbroker.core.security.session import Session
 from pykbroker.server.answers import Answers, Kept
 from pykbroker.server.endpoints import BrokerEndpoints
@@ -281,8 +280,8 @@ def test_each_response_is_decided_anew_while_the_audit_log_has_what_is_allowed()
         def wants_allowed(self) -> bool:
             return self.wants
 
-        def log(self, session: Session, operation: Operation, resource: ResourceType, name: str, *_: object) -> None:
-            lines.append(name)
+        def log(self, decision: AclDecision) -> None:
+            lines.append(decision.name)
 
     audit = Audit()
     authorizer = AclAuthorizer(frozenset({"User:ANONYMOUS"}), audit)

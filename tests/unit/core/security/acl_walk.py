@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pykbroker.core.ids import new_id
 from pykbroker.core.ip_address import java_text
 from pykbroker.core.security.acl.acl import Acl
-from pykbroker.core.security.acl.authorizer import AclAuthorizer, audit_text
+from pykbroker.core.security.acl.authorizer import AclAuthorizer, AclDecision
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Purpose, Session
 from wire.api import ApiKey
@@ -51,8 +51,8 @@ class Lines:
     def wants_allowed(self) -> bool:
         return self._verbose
 
-    def log(self, *decision: Any) -> None:
-        self.lines.append(audit_text(*decision))
+    def log(self, decision: AclDecision) -> None:
+        self.lines.append(str(decision))
 
 
 def ask(authorizer: AclAuthorizer, question: Question) -> bool:
