@@ -181,16 +181,6 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
         cluster = msgspec.structs.replace(self, brokers=brokers, topics=topics, epochs=epochs)
         return cluster, frozenset(accepted)
 
-    def with_epoch(self, partition: TopicPartition, leader_epoch: int) -> Cluster:
-        """Return the view after another response reported this leader epoch of a partition.
-
-        The same view is returned if the epoch is not newer, or if no epoch of the partition is known.
-        """
-        if not NO_LEADER_EPOCH < self.epoch(partition) < leader_epoch:
-            return self
-        newer = {**self.epochs[partition.topic], partition.partition: leader_epoch}
-        return msgspec.structs.replace(self, epochs={**self.epochs, partition.topic: newer})
-
 
 class _Merge:
     """The topics and leader epochs of a `Cluster` while a Metadata response is merged."""

@@ -112,12 +112,9 @@ class ClusterMetadata:
 
     # ---- updates
 
-    def request_update(self, *, ignore_equivalent: bool = False) -> int:
-        """Request a refresh and return the current version, for `wait_newer`.
-
-        `ignore_equivalent` drops the backoff that earlier responses without news have caused.
-        """
-        self._schedule.request_full(ignore_equivalent=ignore_equivalent)
+    def request_update(self) -> int:
+        """Request a refresh and return the current version, for `wait_newer`."""
+        self._schedule.request_full()
         self._requested.set()
         return self.version
 
@@ -154,13 +151,6 @@ class ClusterMetadata:
         if changed:
             self._replace(cluster)
         return changed
-
-    def add_epoch(self, partition: TopicPartition, leader_epoch: int) -> None:
-        """Request a refresh if this leader epoch of another response is newer than the known one."""
-        cluster = self.cluster.with_epoch(partition, leader_epoch)
-        if cluster is not self.cluster:
-            self._replace(cluster)
-            self.request_update()
 
     # ---- the task
 

@@ -22,14 +22,9 @@ class RefreshSchedule:
         self._succeeded_at = self._attempted_at = -inf
         self._attempt_delay_s = self._equivalent_delay_s = 0.0
 
-    def request_full(self, *, ignore_equivalent: bool = False) -> None:
-        """Make a refresh of all topics of interest due.
-
-        `ignore_equivalent` drops the backoff that earlier responses without news have caused.
-        """
+    def request_full(self) -> None:
+        """Make a refresh of all topics of interest due."""
         self.full_requested = True
-        if ignore_equivalent:
-            self._forget_equivalent()
 
     def request_new_topics(self) -> None:
         """Make a refresh of the new topics due, without a backoff."""

@@ -18,9 +18,9 @@ class QuorumLeader:
     A search asks the addresses in `servers` in turn, beginning with the first one.
     """
 
-    def __init__(self, servers: Sequence[Address], epoch: int = 0) -> None:
+    def __init__(self, servers: Sequence[Address]) -> None:
         self._servers, self._next = tuple(servers), 0
-        self.leader_id, self.epoch = NO_LEADER, epoch
+        self.leader_id, self.epoch = NO_LEADER, 0
         self.address: Address | None = None
         self._found = trio.Event()
         self._at_new_epoch: list[Callable[[], None]] = []

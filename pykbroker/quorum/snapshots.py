@@ -30,16 +30,16 @@ HEADER_BYTES_MAX = 64 << 10
 class Snapshots:
     """The snapshots in one log directory. A disk error raises OSError."""
 
-    def __init__(self, disk: Disk, off_loop: OffLoop, directory: str = METADATA_DIRECTORY) -> None:
-        self._disk, self._off_loop, self._directory = disk, off_loop, directory
+    def __init__(self, disk: Disk, off_loop: OffLoop) -> None:
+        self._disk, self._off_loop = disk, off_loop
 
     def ids(self) -> list[OffsetAndEpoch]:
         """Return the ids of all snapshots, the oldest first."""
-        return sorted(found for name in self._disk.names(self._directory) if (found := snapshot_of(name)))
+        return sorted(found for name in self._disk.names(METADATA_DIRECTORY) if (found := snapshot_of(name)))
 
     def path(self, snapshot: OffsetAndEpoch) -> str:
         """Return the file's path relative to the log directory."""
-        return f"{self._directory}/{snapshot_name(snapshot)}"
+        return f"{METADATA_DIRECTORY}/{snapshot_name(snapshot)}"
 
     def size(self, snapshot: OffsetAndEpoch) -> int:
         """Return the file's size in bytes."""
@@ -92,9 +92,9 @@ class Snapshots:
 
     def remove_parts(self) -> None:
         """Remove incomplete snapshots that a crash left behind."""
-        for name in self._disk.names(self._directory):
+        for name in self._disk.names(METADATA_DIRECTORY):
             if name.endswith(PART):
-                self._disk.remove(f"{self._directory}/{name}")
+                self._disk.remove(f"{METADATA_DIRECTORY}/{name}")
 
 
 class SnapshotPart:

@@ -143,15 +143,6 @@ def test_a_leader_hint_is_ignored_that_is_not_newer_or_whose_broker_or_partition
         assert old.with_leaders({partition: hint}, []) == (old, frozenset())
 
 
-def test_a_newer_leader_epoch_of_another_response_hides_the_leader_until_the_metadata_has_caught_up() -> None:
-    old = cluster(described(2, 7))
-    assert old.with_epoch(ORDERS, 7) is old
-    newer = old.with_epoch(ORDERS, 8)
-    assert newer.leader(ORDERS) is None
-    assert merged(newer, described(2, 7)).cluster.leader(ORDERS) is None
-    assert merged(newer, described(3, 8)).cluster.leader(ORDERS) == 3
-
-
 def test_the_bootstrap_view_has_brokers_with_negative_node_ids() -> None:
     view = Cluster.bootstrap([("a", 1), ("b", 2)])
     assert [(broker.node_id, broker.host) for broker in view.brokers.values()] == [(-1, "a"), (-2, "b")]
@@ -159,7 +150,7 @@ def test_the_bootstrap_view_has_brokers_with_negative_node_ids() -> None:
     assert not merged(view).cluster.is_bootstrap
 
 
-facts = st.tuples(st.sampled_from(["full", "partial", "hint", "epoch", "error"]), st.integers(0, 6))
+facts = st.tuples(st.sampled_from(["full", "partial", "hint", "error"]), st.integers(0, 6))
 
 
 @given(st.lists(facts, max_size=30))
@@ -169,8 +160,6 @@ def test_the_leader_epoch_of_a_topic_id_never_decreases(sequence: list[tuple[str
         leader = epoch % 3 + 1  # an epoch has one leader
         if kind == "hint":
             view, _ = view.with_leaders({ORDERS: LeaderHint(leader, epoch)}, [])
-        elif kind == "epoch":
-            view = view.with_epoch(ORDERS, epoch)
         elif kind == "error":
             view = merged(view, described(topic_id=NIL, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)).cluster
         else:

@@ -223,17 +223,6 @@ async def test_stale_metadata_does_not_move_a_leader_back(autojump_clock, client
     assert metadata.cluster.leader(ORDERS) == 3
 
 
-async def test_a_newer_leader_epoch_of_another_response_requests_a_refresh(autojump_clock, client: Client) -> None:
-    client.cluster.state.add_topic("orders")
-    metadata = await client.metadata()
-    metadata.use("orders")
-    await leader_of(metadata, ORDERS, 1)
-    client.cluster.state.move_leader(ORDERS, 2)
-    metadata.add_epoch(ORDERS, 1)
-    assert metadata.cluster.leader(ORDERS) is None
-    await leader_of(metadata, ORDERS, 2)
-
-
 async def test_callbacks_get_the_old_and_the_new_view(autojump_clock, client: Client) -> None:
     metadata = await client.metadata()
     seen: list[tuple[bool, bool]] = []
