@@ -158,11 +158,14 @@ def pkcs12_identity(store: TlsStore, data: bytes) -> KeyEntry:
         raise StartError(f"{store.place}: there is no private key with a certificate: name a keystore")
     key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     chain, rest = [found.cert.certificate], [each.certificate for each in found.additional_certs]
-    while chain[-1].issuer != chain[-1].subject:
-        signers = [each for each in rest if each.subject == chain[-1].issuer and each not in chain]
-        if not signers:
-            break
-        chain.append(signers[0])
+    try:
+        while chain[-1].issuer != chain[-1].subject:
+            signers = [each for each in rest if each.subject == chain[-1].issuer and each not in chain]
+            if not signers:
+                break
+            chain.append(signers[0])
+    except ValueError:  # `cryptography` decodes a name when it is asked for
+        raise StartError(f"{store.place}: a certificate cannot be decoded: write it again") from None
     return KeyEntry(Secret(key), None, tuple(each.public_bytes(Encoding.DER) for each in chain))
 
 
@@ -206,7 +209,7 @@ def load_pkcs12(store: TlsStore, data: bytes) -> PKCS12KeyAndCertificates:
         if password is not None and b"\0" in password:
             raise ValueError  # `cryptography` panics, which is no Exception and would end this process
         return load(data, password)
-    except ValueError:
+    except Exception:  # noqa: BLE001 - such as InvalidVersion and UnsupportedAlgorithm, which are no ValueError
         wrong = "is missing or the file is damaged" if password is None else "is wrong, or the file is damaged"
         raise StartError(
             f"{store.place}: {configs_of(store)}.password {wrong}: keytool -list -keystore FILE asks for it"

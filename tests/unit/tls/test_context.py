@@ -16,6 +16,7 @@ import trustme
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
@@ -32,6 +33,7 @@ from pykbroker.core.config.tls_settings import TlsSettings, TlsStore, tls_settin
 from pykbroker.core.errors import StartError
 from pykbroker.core.security import iterations
 from pykbroker.core.security.certificate import certificate
+from pykbroker.core.security.der import content, values
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.secret import Secret
 from pykbroker.tls.context import TlsContext, server_context
@@ -359,6 +361,28 @@ def test_a_truststore_in_place_of_a_keystore_and_an_empty_one_are_refused(house:
     refusal = house.refusal()
     assert "there is no certificate to trust" in refusal
     assert key_of(issued())[30:60] not in refusal
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ((b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x0c"), "ssl.keystore.password is missing or the file is damaged"),
+        ((b"\x55\x04\x0a\x0c", b"\x55\x04\x0a\x1d"), "a certificate cannot be decoded: write it again"),
+    ],
+    ids=["version", "issuer"],
+)
+def test_a_pkcs12_store_with_a_damaged_certificate_is_refused(
+    house: House, damage: tuple[bytes, bytes], reason: str
+) -> None:
+    key: Any = load_pem_private_key(key_of(issued()).encode(), None)
+    own = load_pem_x509_certificate(issued().cert_chain_pems[0].bytes())
+    data = serialize_key_and_certificates(b"broker", key, own, None, NoEncryption())
+    *unchecked, _mac = values(content(data))
+    damaged = b"".join(unchecked).replace(*damage, 1)
+    assert damaged not in data
+    house.set(keystore_location=house.write("keys.p12", b"\x30\x82" + len(damaged).to_bytes(2) + damaged))
+    with pytest.raises(StartError, match=reason):
+        server_context(house.settings, NOW.timestamp())
 
 
 def test_a_pkcs12_store_without_cryptography_names_the_extra(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
