@@ -41,8 +41,8 @@ refresh_venv() {
     .venv/bin/python -c '' 2>/dev/null || make_venv || return
     .venv/bin/python -m pip install --quiet --no-compile "${needs[@]}" --constraint constraints.txt || return
     # Pip would compile with one core only, and it compiles nothing of an editable install. Some packages have files that
-    # are no valid Python.
-    .venv/bin/python -m compileall -qq -j 0 .venv/lib || true
+    # are no valid Python. Half of all code is never imported: tests of packages, and modules that mypy has as machine code.
+    .venv/bin/python -m compileall -qq -j 0 -x '/(tests|mypy|mypyc|pip|pkg_resources|setuptools)/' .venv/lib || true
     .venv/bin/python -m compileall -q -j 0 pykbroker wire || return
     describe_needs >".venv/made-for-$1"
     if [ "$1" = test ]; then cp .venv/made-for-test .venv/made-for-run; fi
