@@ -74,7 +74,7 @@ async def a_restart_forgets_aborted_transactions(simulation: Simulation) -> list
 @pytest.mark.parametrize(
     ("bug", "name", "first_seed"),
     [
-        (a_producer_snapshot_loses_open_transactions, "aborted read", 1),
+        (a_producer_snapshot_loses_open_transactions, "aborted read", 2),
         (a_fenced_producer_may_write, "zombie", 1),
         (transactions_begin_without_verification, "a hanging transaction", 23),
         (a_timed_out_transaction_is_aborted_but_not_fenced, "aborted read", 1),
