@@ -42,7 +42,7 @@ NO_BYTES = memoryview(b"")
 
 
 class NoTls:
-    """The state of TLS before the first bytes of a peer, and once the connection has closed."""
+    """The state of TLS before the first bytes of a peer."""
 
     def pending(self) -> int:
         return 0
@@ -196,9 +196,6 @@ class TlsPump(SocketPump):
                     self.socket.send(self._outgoing.read())
             super().close()
             self._handshakes.forget(self)
-            # The pump and its connection refer to each other: a garbage collection that takes them may be hours away.
-            self._ssl, self._unopened = NO_TLS, NO_BYTES
-            self._incoming = self._outgoing = ssl.MemoryBIO()
             self._tell(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
     def _move(self, pumps: dict[int, SocketPump]) -> None:
