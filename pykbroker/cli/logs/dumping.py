@@ -30,7 +30,7 @@ class Damaged(Exception):
 
 def dumped(path: str, data: memoryview, *, deep: bool) -> Iterator[str]:
     """Return the lines of the file at `path`, whose suffix gives its kind. ValueError: the suffix is unknown."""
-    folder, name = os.path.split(path)
+    folder, name = os.path.split(os.path.abspath(path))
     for ending in SUFFIXES:
         name = name.removesuffix(ending)
     stem, kind = os.path.splitext(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from pykbroker.core.names import (
     TRANSACTION_STATE_TOPIC,
 )
 from wire.declare import sensitive_fields
+from wire.errors import DecodeError
 from wire.records.batch import Batch
 from wire.records.control import ControlType, control_records
 from wire.records.record import Record, records
@@ -42,11 +44,11 @@ CATALOGUES: dict[str, Catalogue] = {
 
 
 def reader(topic: str) -> Callable[[Batch], Iterator[str]]:
-    """Return a function that yields a line for each record of a batch of this topic.
+    """Return a function that yields a line for each record of a batch of this topic, which is empty if it is unknown.
 
     DecodeError: the batch is damaged.
     """
-    show = metadata_record if topic == CLUSTER_METADATA_TOPIC else plain_record
+    show = {CLUSTER_METADATA_TOPIC: metadata_record, "": any_record}.get(topic, plain_record)
     if topic in CATALOGUES:
         show = partial(coordinator_record, CATALOGUES[topic])
 
@@ -80,6 +82,17 @@ def metadata_record(record: Record) -> str:
     except UnknownRecordType:
         return plain_record(record)
     return f"{type(message).__name__} {as_json(message)}"
+
+
+def any_record(record: Record) -> str:
+    """Return the record of a file outside of a partition's directory, decoded if it may be one of the metadata log.
+
+    A copy of that log has secrets, too.
+    """
+    if record.key is None and record.value is not None:
+        with suppress(DecodeError):
+            return metadata_record(record)
+    return plain_record(record)
 
 
 def coordinator_record(catalogue: Catalogue, record: Record) -> str:

@@ -15,6 +15,7 @@ from pykbroker.cli.main import pykbroker as command
 from tests.unit.storage.golden import unpack
 from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
+from wire.stored.metadata import encode_metadata
 from wire.stored.metadata_security import UserScramCredentialRecord
 from wire.stored.metadata_settings import ConfigRecord
 
@@ -114,6 +115,26 @@ def test_secrets_in_metadata_records_are_not_printed() -> None:
         assert json.loads(as_json(config))["value"] == "(hidden)"
     for kind, name in (2, "retention.ms"), (4, "log.retention.ms"):
         assert json.loads(as_json(ConfigRecord(resource_type=kind, name=name, value="5")))["value"] == "5"
+
+
+def test_a_metadata_log_is_known_in_its_own_directory_and_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credential = UserScramCredentialRecord(name="me", mechanism=1, salt=b"canary", iterations=4096)
+    metadata, other = BatchBuilder(), BatchBuilder(base_offset=1)
+    metadata.append(None, encode_metadata(credential, 0), (), 1)
+    other.append(None, b"\x01\x01", (), 1)
+    other.append(None, b"text", (), 1)
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    Path("0.log").write_bytes(metadata.build())
+    Path("../copy.log").write_bytes(metadata.build() + other.build())
+    own, copied = lines("--deep", "0.log"), lines("--deep", "../copy.log")
+    assert own == copied[:2]
+    assert "UserScramCredentialRecord" in own[1]
+    assert "canary" not in own[1]
+    assert [line.rpartition("value=")[2] for line in copied[3:]] == ['"\\u0001\\u0001"', '"text"']
 
 
 @pytest.mark.parametrize("deep", [[], ["--deep"]])
