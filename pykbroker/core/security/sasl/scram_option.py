@@ -8,6 +8,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable
 
+from pykbroker.core.new_user import NAME_CHARACTERS_MAX
 from pykbroker.core.security.sasl.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
@@ -49,6 +50,8 @@ def record_of(of: ScramHash, values: dict[str, str], new_salt: Callable[[], byte
     name, password, salted = values.get("name"), values.get("password"), values.get("saltedpassword")
     if not name:
         raise ValueError(f"{of.mechanism}=[…] has no name")
+    if len(name.encode(errors="replace")) > NAME_CHARACTERS_MAX:
+        raise ValueError(f"{of.mechanism}=[…] has a name of more than {NAME_CHARACTERS_MAX:,} characters")
     if bool(password) == bool(salted):
         raise ValueError(f"{of.mechanism}=[name={name},…] has one of password and saltedpassword")
     if salted and "salt" not in values:

@@ -92,6 +92,7 @@ def test_iterations_have_limits(iterations: int, is_allowed: bool) -> None:
         ("SCRAM-SHA-256=name=bob,password=canary", "is followed by"),
         ("SCRAM-SHA-256=[password=canary]", "has no name"),
         ("SCRAM-SHA-256=[name=,password=canary]", "has no name"),
+        (f"SCRAM-SHA-256=[name={'u' * 32_763},password=canary]", "has a name of more than 32,762 characters"),
         ("SCRAM-SHA-256=[name=bob]", "has one of password and saltedpassword"),
         ("SCRAM-SHA-256=[name=bob,password=canary,saltedpassword=canary]", "has one of"),
         ("SCRAM-SHA-256=[name=bob,saltedpassword=canary]", "without its salt"),
