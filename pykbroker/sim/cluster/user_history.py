@@ -14,7 +14,7 @@ NO_PASSWORD = None
 
 
 class Attempt(NamedTuple):
-    """The beginning of a log-in. The broker has applied at least so many changes of the user."""
+    """The beginning of a log-in. The broker has applied at least `applied_min` changes of the user."""
 
     node_id: int
     claimed: str
