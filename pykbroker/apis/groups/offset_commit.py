@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.rights import OFFSET_COMMIT_GROUP, OFFSET_COMMIT_TOPIC, may, require
@@ -58,13 +59,18 @@ class OffsetCommit(ApiHandler, frozen=True):
         if request.topics and not taken:
             return OffsetCommitResponse(topics=refused)
         request.topics = taken
-        answer = self.groups.answer(request.group_id, ClientRequest(request, context.version))
+        try:
+            answer = self.groups.answer(request.group_id, ClientRequest(request, context.version))
+        except ApiError as error:
+            if not refused:
+                raise
+            answer = refusal(request, context.version, error.code)
         if not refused:
             return now_or_later(answer)
         if isinstance(answer, OffsetCommitResponse):
             return now_or_later(merge(answer, refused))
         assert isinstance(answer, Coroutine)
-        return now_or_later(merged_later(answer, refused))
+        return now_or_later(merged_later(answer, request, context.version, refused))
 
     def _has_committable(
         self, context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
@@ -94,8 +100,16 @@ class OffsetCommit(ApiHandler, frozen=True):
         return bool(topic.partitions)
 
 
-async def merged_later(waiting: Coroutine[Any, Any, Response], refused: list[OffsetCommitResponseTopic]) -> Answer:
-    """Wait for the response, and return it with the results of the refused topics."""
-    response = await waiting
+async def merged_later(
+    waiting: Coroutine[Any, Any, Response],
+    request: OffsetCommitRequest,
+    version: int,
+    refused: list[OffsetCommitResponseTopic],
+) -> Answer:
+    """Wait for the response to a request, and return it with the results of the refused topics."""
+    try:
+        response = await waiting
+    except ApiError as error:
+        response = refusal(request, version, error.code)
     assert isinstance(response, OffsetCommitResponse)
     return Later(merge(response, refused), holds_connection=False)

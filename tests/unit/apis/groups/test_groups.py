@@ -295,6 +295,10 @@ async def test_a_partition_that_cannot_be_committed_does_not_affect_the_others(t
         response = await client.call(large, 9)
         assert {one.error_code for one in response.topics[0].partitions} == {ErrorCode.UNKNOWN_SERVER_ERROR}
         assert await fetch(client) == {("t", 0): (1, "", 0)}
+        topics = [OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(0, 1)]) for name in "tu"]
+        response = await client.call(OffsetCommitRequest("g", 5, "stranger", topics=topics), 9)
+        codes = {topic.name: topic.partitions[0].error_code for topic in response.topics}
+        assert codes == {"t": ErrorCode.UNKNOWN_MEMBER_ID, "u": unknown}
 
 
 async def test_the_errors_of_the_largest_offset_commit_are_merged_by_topic(tmp_path: Path) -> None:
