@@ -6,6 +6,8 @@ A change takes effect at once: the response is sent after this broker has applie
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.alter_configs import key_of
@@ -51,8 +53,7 @@ class AlterConfigs(ApiHandler, frozen=True):
                 allowed.append(resource)
             except ApiError as error:
                 answers[key_of(resource)] = failed(resource, error.code, error.message)
-        request.resources = allowed
-        response = await self.controller.ask(context, request)
+        response = await self.controller.ask(context, replace(request, resources=allowed))
         answers.update({key_of(answer): answer for answer in response.responses})
         response.responses = [answers[key_of(resource)] for resource in resources]
         return response

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 import trio
+from msgspec.structs import replace
 
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
@@ -70,8 +71,7 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
                     allowed.append(resource)
             except ApiError as error:
                 answers[key_of(resource)] = answered(resource, error.code, error.message)
-        request.resources = allowed
-        response = await self.controller.ask(context, request)
+        response = await self.controller.ask(context, replace(request, resources=allowed))
         return now_or_later(in_order(resources, answers, response))
 
 

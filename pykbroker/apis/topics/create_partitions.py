@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec.structs import replace
+
 from pykbroker.core.security.rights import CREATE_PARTITIONS_TOPIC, allowed_in_steps
 from pykbroker.core.steps import Steps
 from pykbroker.quorum.active_controller import ActiveController
@@ -30,7 +32,8 @@ class CreatePartitions(ApiHandler, frozen=True):
         taken = yield from allowed_in_steps(context, CREATE_PARTITIONS_TOPIC, asked)
         denied = CreatePartitionsRequest([CreatePartitionsTopic(name) for name in asked if name not in taken])
         if denied.topics:  # repeated names are left to the controller, which tells all clients the same
-            request.topics = [topic for topic in request.topics if topic.name in taken or topic.name not in asked]
+            left = [topic for topic in request.topics if topic.name in taken or topic.name not in asked]
+            request = replace(request, topics=left)  # the client's own request has the topics of a refusal
         return Later(self._answer(context, request, denied), holds_connection=True, awaits_node=True)
 
     async def _answer(

@@ -272,6 +272,21 @@ def test_each_resource_is_authorized_separately(handler: Any, request_of: Reques
 @pytest.mark.parametrize(
     ("handler_of", "request_of"), [(AlterConfigs, replacing), (partial(IncrementalAlterConfigs, 1), changing)]
 )
+def test_every_resource_is_refused_if_the_controller_is_away(handler_of: Any, request_of: Request) -> None:
+    class Away:
+        async def ask(self, request: Any) -> Any:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+    request = request_of((TOPIC, "a", {}), (GROUP, "g", {}))
+    later = handler_of(ControllerRequests(Away()), OWN)(context(1, NOBODY), request)
+    with pytest.raises(ApiError):
+        trio.run(lambda: later.work)
+    assert len(request.resources) == 2, "the response has a result for each"
+
+
+@pytest.mark.parametrize(
+    ("handler_of", "request_of"), [(AlterConfigs, replacing), (partial(IncrementalAlterConfigs, 1), changing)]
+)
 def test_configs_of_another_broker_are_accepted_on_listeners_of_controllers_only(
     handler_of: Any, request_of: Request
 ) -> None:

@@ -120,10 +120,12 @@ async def test_an_unauthorized_topic_does_not_affect_the_others() -> None:
 
     controller: Any = Grows()
     api = CreatePartitions(controller)
-    held = gone_through(api(context(3, Denies(Operation.ALTER)), growing(("a", 5), ("b", 5), ("a", 6))))
+    request = growing(("a", 5), ("b", 5), ("a", 6))
+    held = gone_through(api(context(3, Denies(Operation.ALTER)), request))
     response = await work_of(held)
     assert isinstance(response, CreatePartitionsResponse)
     assert [(one.name, one.error_code) for one in response.results] == [
         ("a", ErrorCode.INVALID_REQUEST),
         ("b", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ]
+    assert len(request.topics) == 3, "a response has a result for each, also if the controller is away"
