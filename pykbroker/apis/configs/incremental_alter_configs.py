@@ -13,9 +13,9 @@ import trio
 from msgspec.structs import replace
 
 from pykbroker.core.config.resource import ConfigResource
-from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.alter_configs import key_of
-from pykbroker.core.security.rights import INCREMENTAL_ALTER_CONFIGS, require_for_config
+from pykbroker.core.errors import ApiError, bad_request
+from pykbroker.core.metadata.alter_configs import REPEATED, key_of
+from pykbroker.core.security.rights import INCREMENTAL_ALTER_CONFIGS, require, require_for_config
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.own_configs import OwnConfigs
 from pykbroker.server.forwarding import ControllerRequests
@@ -30,12 +30,6 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-OF_THIS_BROKER = (ConfigResource.BROKER, ConfigResource.BROKER_LOGGER)
-"""The types of resources for which the broker itself authorizes the client, before it forwards the others.
-
-It sets its log levels, and `own` reads the files that the configs of the broker name.
-"""
-
 
 class IncrementalAlterConfigs(ApiHandler, frozen=True):
     """A handler that authorizes each resource, sets log levels, and passes all other changes to the controller.
@@ -46,7 +40,11 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
 
     node_id: int
     controller: ControllerRequests
-    """The requests to the controller, which authorizes the client if it is in another process."""
+    """The requests to the controller, which authorizes the client if it is in another process.
+
+    For configs and log levels of this broker the client is authorized here first: the broker sets its own log levels,
+    and `own` reads the files that the configs name.
+    """
     own: OwnConfigs | None = None
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
@@ -60,11 +58,15 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
             try:
-                if not self.controller.are_authorized or resource.resource_type in OF_THIS_BROKER:
+                if times[key_of(resource)] > 1:
+                    raise bad_request(REPEATED)
+                if resource.resource_type == ConfigResource.BROKER_LOGGER:
+                    require(context, INCREMENTAL_ALTER_CONFIGS[ConfigResource.BROKER_LOGGER])  # without a message
+                elif not self.controller.are_authorized or resource.resource_type == ConfigResource.BROKER:
                     require_for_config(context, INCREMENTAL_ALTER_CONFIGS, key_of(resource))
                 if self.own is not None:
                     await self.own.check(resource)
-                if resource.resource_type == ConfigResource.BROKER_LOGGER and times[key_of(resource)] == 1:
+                if resource.resource_type == ConfigResource.BROKER_LOGGER:
                     alter_levels(resource, self.node_id, validate_only=request.validate_only)
                     answers[key_of(resource)] = answered(resource, ErrorCode.NONE)
                 else:

@@ -32,6 +32,7 @@ Changes = Mapping[str, str | None]
 """New values by name; None unsets a config."""
 
 MIN_ISR = "min.insync.replicas"
+REPEATED = "Each resource must appear at most once."
 VALUE_BYTES_MAX = 32_767
 """The longest string that the protocol can carry."""
 
@@ -97,7 +98,7 @@ def _alter(
         key = key_of(resource)
         try:
             if times[key] > 1:
-                raise bad_request("Each resource must appear at most once.")
+                raise bad_request(REPEATED)
             records += _change(context, resource)
             results.append((ErrorCode.NONE, None, *key))
         except ApiError as error:

@@ -264,7 +264,7 @@ def test_each_resource_is_authorized_separately(handler: Any, request_of: Reques
         of_cluster,
         of_cluster,
         (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
-        (0, None) if request_of is replacing else of_cluster,  # the controller refuses the type for all clients
+        (0 if request_of is replacing else of_cluster[0], None),  # AlterConfigs: the controller refuses the type
         (0, None),
     ]
 
@@ -414,6 +414,15 @@ async def test_an_invalid_level_changes_no_logger(
     )
     assert [(one.error_code, one.error_message) for one in response.responses] == [(code, message)]
     assert logger.level == logging.NOTSET
+
+
+def test_a_repeated_resource_is_refused_to_all_clients_alike() -> None:
+    later = IncrementalAlterConfigs(1, CONTROLLER, OWN)(context(1, NOBODY), changing(*[(TOPIC, "a", {})] * 2))
+
+    async def answer() -> Any:
+        return gone_through(await work_of(later))
+
+    assert [one.error_code for one in trio.run(answer).responses] == [ErrorCode.INVALID_REQUEST] * 2
 
 
 async def test_a_repeated_broker_logger_resource_is_refused(client: Client, logger: logging.Logger) -> None:
