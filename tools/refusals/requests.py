@@ -312,6 +312,8 @@ def _invalid(topics: Any, plain: Any) -> dict[str, Fields]:
     produced = [{**topic, "partition_data": topic["partitions"]} for topic in produced]
     unknown = {"resources": [{"resource_type": 99, "resource_name": OPEN}]}
     subscribed = {"subscribed_topic_names": [SHUT], "topic_partitions": []}
+    repeated = [{"resource_type": ConfigResource.TOPIC, "resource_name": name} for name in (OPEN, OPEN, SHUT, SHUT)]
+    stranger = {"group_id": OPEN, "member_id": "m", "generation_id_or_member_epoch": 5, "topics": topics(*NAMES)}
     timeout = {"timeout_ms": SOME_MS}
     return {
         "PRODUCE acks=2": {"acks": 2, "topic_data": produced, **timeout},
@@ -319,6 +321,7 @@ def _invalid(topics: Any, plain: Any) -> dict[str, Fields]:
         "DELETE_RECORDS internal": {"topics": [{"name": GROUP_METADATA_TOPIC, "partitions": [{}]}], **timeout},
         "DESCRIBE_TOPIC_PARTITIONS cursor": {**named, "cursor": {"topic_name": OPEN, "partition_index": -1}},
         "ELECT_LEADERS unknown": {"topic_partitions": plain(*NAMES), "election_type": 7, **timeout},
+        f"OFFSET_COMMIT {OPEN} of a stranger": stranger,
         "JOIN_GROUP none": {"protocol_type": "consumer", "protocols": [{"name": "range"}], "member_id": "m"},
         "HEARTBEAT none": {"member_id": "m"},
         "CONSUMER_GROUP_DESCRIBE none": {"group_ids": [""]},
@@ -331,6 +334,8 @@ def _invalid(topics: Any, plain: Any) -> dict[str, Fields]:
         "DESCRIBE_CONFIGS unknown": unknown,
         "ALTER_CONFIGS unknown": unknown,
         "INCREMENTAL_ALTER_CONFIGS unknown": unknown,
+        "INCREMENTAL_ALTER_CONFIGS twice": {"resources": repeated},
+        "INCREMENTAL_ALTER_CONFIGS logger": {"resources": [{"resource_type": ConfigResource.BROKER_LOGGER}]},
     }
 
 
