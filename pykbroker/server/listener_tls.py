@@ -44,6 +44,16 @@ REASONS = {
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": DISTRUSTS,
 }
 """The cause of a failed handshake, and what to do, by the reason of OpenSSL."""
+REMEDIES = {
+    9: "it is not valid yet: check the clock of this machine",  # X509_V_ERR_CERT_NOT_YET_VALID
+    10: "renew it",  # X509_V_ERR_CERT_HAS_EXPIRED
+    26: "make one for the use as a client: extendedKeyUsage=clientAuth",  # X509_V_ERR_INVALID_PURPOSE
+    66: "make one with a longer key",  # X509_V_ERR_EE_KEY_TOO_SMALL
+    67: "make one that an authority with a longer key signs",  # X509_V_ERR_CA_KEY_TOO_SMALL
+    68: "make one that is signed with SHA-256",  # X509_V_ERR_CA_MD_TOO_WEAK
+}
+"""The advice about the certificate of a client, by OpenSSL's number of what is wrong with it."""
+TRUST = "add the one that has signed it to ssl.truststore.location of the listener"
 
 
 class ListenerTls:
@@ -116,8 +126,5 @@ class ListenerTls:
 def cause_of(error: ssl.SSLError) -> str:
     """Return why a handshake failed, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is refused ({error.verify_message}): renew it, or add the one that has signed it to"
-            " ssl.truststore.location of the listener"
-        )
+        return f"its certificate is refused ({error.verify_message}): {REMEDIES.get(error.verify_code, TRUST)}"
     return REASONS.get(error.reason or "", f"TLS failed with {error.reason or error}")

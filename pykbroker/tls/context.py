@@ -112,7 +112,8 @@ def key_problem(error: ssl.SSLError | ValueError, *, given: bool) -> str:
     if reason == "KEY_VALUES_MISMATCH":
         return "the private key does not belong to the first certificate: put the certificate of the key first"
     if reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
-        return f"OpenSSL refuses the certificate as too weak ({reason}): make one with a longer key"
+        stronger = "that is signed with SHA-256" if reason == "CA_MD_TOO_WEAK" else "with a longer key"
+        return f"OpenSSL refuses the certificate as too weak ({reason}): make one {stronger}"
     if given:
         return f"the private key cannot be decrypted: check {KEY_PASSWORD}"
     return f"the private key cannot be read: set {KEY_PASSWORD} if it is encrypted"

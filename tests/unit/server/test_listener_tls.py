@@ -10,7 +10,7 @@ import pytest
 
 from pykbroker.core.security.session import ANONYMOUS, Session
 from pykbroker.server.authentications import Authentications
-from pykbroker.server.listener_tls import ListenerTls
+from pykbroker.server.listener_tls import ListenerTls, cause_of
 from pykbroker.server.strangers import Strangers
 from tests.unit.tls.test_context import NOW, OURS, House, ca_pem, chain_of, issued, key_of
 from tests.unit.world.tls_ends import Taker, authority, client_context, ends
@@ -112,6 +112,34 @@ def test_a_failed_handshake_is_logged_once_for_each_peer_and_cause(
     lines = [record.getMessage() for record in caplog.records]
     assert [line.partition(" is no client")[0] for line in lines] == ["10.0.0.1:4711", "10.0.0.2:4711"]
     assert all(cause in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("days", "advice"),
+    [((-2, -1), "(certificate has expired): renew it"), ((1, 2), ": it is not valid yet: check the clock of this")],
+)
+def test_a_certificate_that_is_not_valid_now_is_logged_with_the_advice(
+    house: House, days: tuple[int, int], advice: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = client_context.__wrapped__()
+    issued(not_before=days[0], not_after=days[1], host="alice").configure_cert(client)
+    connected(tls_of(house), client)
+    assert advice in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (20, "add the one that has signed it to ssl.truststore.location of the listener"),
+        (26, "make one for the use as a client: extendedKeyUsage=clientAuth"),
+        (66, "make one with a longer key"),
+        (68, "make one that is signed with SHA-256"),
+    ],
+)
+def test_a_certificate_is_refused_with_what_to_do_about_it(code: int, advice: str) -> None:
+    error = ssl.SSLCertVerificationError(1, "refused")
+    error.verify_code, error.verify_message = code, "why"
+    assert cause_of(error) == f"its certificate is refused (why): {advice}"
 
 
 def test_a_plaintext_client_is_logged(house: House, caplog: pytest.LogCaptureFixture) -> None:

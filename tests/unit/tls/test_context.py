@@ -36,7 +36,7 @@ from pykbroker.core.security.certificate import certificate
 from pykbroker.core.security.der import content, values
 from pykbroker.core.security.protocol import SecurityProtocol
 from pykbroker.core.security.secret import Secret
-from pykbroker.tls.context import TlsContext, server_context
+from pykbroker.tls.context import TlsContext, key_problem, server_context
 from pykbroker.tls.stores import read_trusted
 from pykbroker.world.tls_files import STORE_BYTES_MAX
 from tests.unit.world.tls_ends import CURVE, Ends, authority, client_context, ends
@@ -259,6 +259,15 @@ def test_configs_that_contradict_each_other_are_refused(house: House, texts: dic
 def test_a_key_that_does_not_fit_is_refused(house: House) -> None:
     refusal = house.pem(key_of(issued()) + chain_of(issued(host="other"))).refusal()
     assert "broker.pem: the private key does not belong to the first certificate" in refusal
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"), [("EE_KEY_TOO_SMALL", "with a longer key"), ("CA_MD_TOO_WEAK", "that is signed with SHA-256")]
+)
+def test_a_weak_certificate_is_refused_with_what_to_do_about_it(reason: str, advice: str) -> None:
+    error = ssl.SSLError(1, "weak")
+    error.reason = reason
+    assert key_problem(error, given=False).endswith(f"as too weak ({reason}): make one {advice}")
 
 
 @pytest.mark.parametrize("password", [None, "wrong", "wrong" * 205])
