@@ -44,13 +44,6 @@ NO_BYTES = memoryview(b"")
 class NoTls:
     """The state of TLS before the first bytes of a peer."""
 
-    def pending(self) -> int:
-        return 0
-
-    def read(self, size: int, buffer: memoryview | None = None) -> bytes:
-        """Raise SSLWantReadError."""
-        raise ssl.SSLWantReadError
-
     def do_handshake(self) -> None:
         """Raise SSLWantReadError."""
         raise ssl.SSLWantReadError
