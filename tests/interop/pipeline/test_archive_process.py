@@ -45,11 +45,11 @@ def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(
         formats.feed(topic, numbers(0, RECORDS // 2), partition)
     source, staging = archives.source(topic), Path(archives.path("lake"), STAGING)
     arguments = ("--bootstrap", formats.bootstrap, "--topics", topic, "--to", archives.path("lake"))
-    many = ("--kafka", "maxOffsetsPerTrigger=500")
+    many, jars = ("--kafka", "maxOffsetsPerTrigger=500"), with_jars_of(formats.spark)
 
     with ThreadPoolExecutor(1) as threads:
         opening = threads.submit(interrupt_while_the_session_opens, tmp_path)
-        first = JobProcess(tmp_path, "archive", *arguments, *many)
+        first = JobProcess(tmp_path, "archive", *arguments, *many, *jars)
         try:
             first.wait_until(lambda: any("batch 1:" in line for line in first.lines()))
             first.wait_until(lambda: next(staging.rglob("*.parquet"), None) is not None)
@@ -60,7 +60,7 @@ def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(
     assert 1_000 <= len(seen) < RECORDS
     assert len(seen) == len(set(seen))
 
-    second = JobProcess(tmp_path, "archive", *arguments, "--every", "100ms", *with_jars_of(formats.spark))
+    second = JobProcess(tmp_path, "archive", *arguments, "--every", "100ms", *jars)
     try:
         second.wait_until(lambda: archives.count("lake") == RECORDS)
         code, output = second.end(signal.SIGTERM)
