@@ -31,7 +31,7 @@ from pykbroker.sim.simulation import Simulation
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
-RUNS = 20
+RUNS = 12
 """The number of seeds that are run, of which the first nine find each bug below."""
 SEEDS_MAX = 40
 """The number of seeds that are tried until a bug is found."""
