@@ -2,7 +2,8 @@
 
 A step of a handshake takes from 0.1 to 1 ms, as long as fifty small requests. When a broker or a network comes back,
 many clients connect at once. Addresses take turns, so that a stranger who opens thousands of connections delays the
-handshake of another address by one step.
+handshake of another address by one step. Handshakes that have begun take turns with those that have not: of thousands,
+many are then done in time. If all began first, each would take as long as all of them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ class Handshake(Protocol):
     key: str
     """The key of the peer's address, for its turns. It is empty if this process has opened the connection."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the first message of a client has been sent or handled."""
+
     def shake(self) -> None:
         """Do a step of the handshake."""
 
@@ -52,8 +57,11 @@ class Handshakes:
         self._ticks = ticks
         self.pumps: dict[int, SocketPump] = {}
         """The pumps of these connections, by descriptor."""
-        self.waiting = FairQueue[Handshake]()
-        """The pumps that have a step to do."""
+        self.waiting = 0
+        """The number of pumps that have a step to do."""
+        self._begun_waiting, self._new_waiting = FairQueue[Handshake](), FairQueue[Handshake]()
+        """The pumps of handshakes that have begun, and those of all others."""
+        self._is_turn_of_new = True
         self._awaited: dict[Handshake, None] = {}
         """The pumps that wait for peers who have connected, the longest waiting first."""
         self._late_at: dict[Handshake, int] = {}
@@ -75,7 +83,8 @@ class Handshakes:
     def wait(self, pump: Handshake) -> None:
         """Queue a handshake for its next step."""
         self._awaited.pop(pump, None)
-        self.waiting.add(pump.key, pump)
+        self.waiting += 1
+        (self._begun_waiting if pump.has_begun else self._new_waiting).add(pump.key, pump)
 
     def forget(self, pump: Handshake) -> None:
         """Note that a handshake is done, or has failed."""
@@ -90,12 +99,20 @@ class Handshakes:
         if len(self._awaited) > AWAITED_MAX:
             next(iter(self._awaited)).lose(ConnectionAbortedError(errno.ECONNABORTED, "too many handshakes of TLS"))
 
+    def _pop(self) -> Handshake:
+        self.waiting -= 1
+        turn, other = self._begun_waiting, self._new_waiting
+        if self._is_turn_of_new:
+            turn, other = other, turn
+        self._is_turn_of_new = not self._is_turn_of_new
+        return turn.pop() if turn else other.pop()
+
     def step(self, *, others_wait: bool) -> None:
         """Do one step, unless other connections wait and have not had their share since the step before."""
         now = self._ticks()
         self._owed_ns = max(0, self._owed_ns - (now - self._rested_at)) if others_wait else 0
         if not self._owed_ns:
-            pump = self.waiting.pop()
+            pump = self._pop()
             if pump in self._late_at:
                 pump.shake()
             if pump in self._late_at:

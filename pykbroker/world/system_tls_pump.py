@@ -205,6 +205,11 @@ class TlsPump(SocketPump):
 
     # ---- the handshake
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the first message of a client has been sent or handled."""
+        return self._ssl is not NO_TLS
+
     def shake(self) -> None:
         """Handle what the peer has sent of the handshake, and answer."""
         connection = self.connection

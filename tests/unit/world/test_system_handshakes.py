@@ -16,11 +16,13 @@ class Pump:
     def __init__(self, clock: Clock, fd: int, takes: int = 0, key: str = "a") -> None:
         self._clock, self._takes, self.fd, self.key = clock, takes, fd, key
         self.steps = 0
+        self.has_begun = False
         self.lost: list[OSError] = []
 
     def shake(self) -> None:
         self._clock.now += self._takes
         self.steps += 1
+        self.has_begun = True
 
     def lose(self, error: OSError) -> None:
         self.lost.append(error)
@@ -30,6 +32,7 @@ class Pump:
 class Clock:
     def __init__(self) -> None:
         self.now = 1000
+        self.answered: list[Pump] = []
         self.handshakes: Any = Handshakes(lambda: self.now)
 
     def pump(self, takes: int = 0, key: str = "a") -> Pump:
@@ -80,6 +83,33 @@ def test_an_address_with_many_handshakes_delays_another_by_one_step() -> None:
     for _ in range(2):
         clock.handshakes.step(others_wait=False)
     assert [pump.steps for pump in pumps] == [1, 0, 0, 0, 1]
+
+
+def test_of_many_handshakes_some_are_done_before_all_have_begun() -> None:
+    clock = Clock()
+    pumps = [clock.pump() for _ in range(10)]
+    for pump in pumps:
+        clock.handshakes.wait(pump)
+    for _ in range(10):
+        clock.handshakes.step(others_wait=False)
+        for pump in pumps:
+            if pump.steps == 1 and pump not in clock.answered:  # the client answers at once
+                clock.answered.append(pump)
+                clock.handshakes.wait(pump)
+    assert [pump.steps for pump in pumps] == [2] * 5 + [0] * 5
+
+
+def test_handshakes_of_many_steps_delay_one_that_has_not_begun_by_one_step() -> None:
+    clock = Clock()
+    begun = [clock.pump() for _ in range(10)]
+    for pump in begun:
+        pump.has_begun = True
+        clock.handshakes.wait(pump)
+    new = clock.pump()
+    clock.handshakes.wait(new)
+    for _ in range(2):
+        clock.handshakes.step(others_wait=False)
+    assert (sum(pump.steps for pump in begun), new.steps) == (1, 1)
 
 
 def test_of_too_many_peers_that_do_not_go_on_the_one_that_is_awaited_the_longest_is_disconnected() -> None:
