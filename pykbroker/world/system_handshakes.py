@@ -26,7 +26,8 @@ HANDSHAKES_MAX = 10_000
 AWAITED_MAX = 1000
 """The number of handshakes that wait for peers who have connected. One that OpenSSL has answered takes 46 KiB.
 
-When there is one more, that which waits the longest ends: an honest peer answers within a round trip.
+When there is one more, the longest waiting one ends of the address that has the most of them: a stranger ends its own,
+and an honest peer answers within a round trip.
 """
 LOOK_S = 1.0
 """The interval at which late handshakes are looked for."""
@@ -62,8 +63,9 @@ class Handshakes:
         self._begun_waiting, self._new_waiting = FairQueue[Handshake](), FairQueue[Handshake]()
         """The pumps of handshakes that have begun, and those of all others."""
         self._is_turn_of_new = True
-        self._awaited: dict[Handshake, None] = {}
-        """The pumps that wait for peers who have connected, the longest waiting first."""
+        self._awaited: dict[str, dict[Handshake, None]] = {}
+        """The pumps that wait for peers who have connected, by key, the longest waiting first."""
+        self._awaited_count = 0
         self._late_at: dict[Handshake, int] = {}
         self._begun = trio.Event()
         self._rested_at = ticks()
@@ -82,7 +84,7 @@ class Handshakes:
 
     def wait(self, pump: Handshake) -> None:
         """Queue a handshake for its next step."""
-        self._awaited.pop(pump, None)
+        self._await_no_more(pump)
         self.waiting += 1
         (self._begun_waiting if pump.has_begun else self._new_waiting).add(pump.key, pump)
 
@@ -90,14 +92,26 @@ class Handshakes:
         """Note that a handshake is done, or has failed."""
         if self._late_at.pop(pump, None) is not None:
             self.pumps.pop(pump.fd, None)
-            self._awaited.pop(pump, None)
+            self._await_no_more(pump)
 
     def _await(self, pump: Handshake) -> None:
         """Note that a handshake waits for its peer, and end another one if there are too many."""
-        if pump.key:
-            self._awaited[pump] = None
-        if len(self._awaited) > AWAITED_MAX:
-            next(iter(self._awaited)).lose(ConnectionAbortedError(errno.ECONNABORTED, "too many handshakes of TLS"))
+        if not pump.key:
+            return
+        awaited = self._awaited.setdefault(pump.key, {})
+        self._awaited_count += pump not in awaited
+        awaited[pump] = None
+        if self._awaited_count > AWAITED_MAX:
+            most: dict[Handshake, None] = max(self._awaited.values(), key=len)
+            next(iter(most)).lose(ConnectionAbortedError(errno.ECONNABORTED, "too many handshakes of TLS"))
+
+    def _await_no_more(self, pump: Handshake) -> None:
+        awaited = self._awaited.get(pump.key, {})
+        if pump in awaited:
+            del awaited[pump]
+            self._awaited_count -= 1
+            if not awaited:
+                del self._awaited[pump.key]
 
     def _pop(self) -> Handshake:
         self.waiting -= 1

@@ -127,6 +127,14 @@ def test_of_too_many_peers_that_do_not_go_on_the_one_that_is_awaited_the_longest
     assert sum(len(pump.lost) for pump in pumps) == 1
 
 
+def test_of_too_many_peers_one_of_the_address_that_has_the_most_is_disconnected() -> None:
+    clock = Clock()
+    slow = [clock.pump(key=key) for key in "bbc"]
+    pumps = [clock.pump() for _ in range(AWAITED_MAX)]
+    assert not any(pump.lost for pump in slow)
+    assert [len(pump.lost) for pump in pumps[:4]] == [1, 1, 1, 0]
+
+
 def test_no_more_handshakes_may_begin_than_there_is_memory_for() -> None:
     clock = Clock()
     pumps = [clock.pump(key="") for _ in range(HANDSHAKES_MAX)]
