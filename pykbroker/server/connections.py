@@ -109,9 +109,12 @@ class Connections:
 
     def make_room(self, listener: str) -> None:
         """End connections whose clients have not logged in for a while, if others wait for their places."""
-        is_crowded = len(self._open) >= self._connections_max() or self._quotas.is_crowded(listener)
-        if self._logins is not None and is_crowded:
+        if self._logins is None:
+            return
+        if len(self._open) >= self._connections_max() or self._quotas.is_crowded:
             self._logins.end_slow(self.ticks())
+        elif self._quotas.is_crowded_on(listener):
+            self._logins.end_slow(self.ticks(), listener)
 
     def open(self, session: Session, pump: Pump, sasl: SaslListener | None = None) -> Connection | None:
         """Return a connection whose bytes `pump` moves, or None if the client's address has too many connections.

@@ -80,9 +80,14 @@ class ConnectionQuotas:
         """Whether another peer may be accepted on this listener now."""
         return all(credit.has_room() for credit in self._credits(listener))
 
-    def is_crowded(self, listener: str) -> bool:
-        """Whether a client must leave before another one may be accepted on this listener."""
-        return any(credit.is_crowded for credit in self._credits(listener))
+    @property
+    def is_crowded(self) -> bool:
+        """Whether a client of any listener must leave before another one may be accepted."""
+        return self._broker.is_crowded
+
+    def is_crowded_on(self, listener: str) -> bool:
+        """Whether a client of this listener must leave before another one may be accepted on it."""
+        return listener in self._listeners and self._listeners[listener].is_crowded
 
     def admit(self, session: Session) -> bool:
         """Count a new session and return True. Return False if its address has too many connections."""

@@ -113,9 +113,13 @@ class Logins:
         client.end(ConnectionEnding.SLOW_LOGIN)
         return True
 
-    def end_slow(self, now: int) -> None:
-        """End the oldest connections that have not logged in, because other clients wait for their places."""
-        for client in list(islice(self._waiting.values(), ENDS_MAX)):
+    def end_slow(self, now: int, listener: str | None = None) -> None:
+        """End the oldest connections that have not logged in, because other clients wait for their places.
+
+        They are those of a listener, or of all.
+        """
+        clients = (each for each in self._waiting.values() if listener in (None, each.session.listener))
+        for client in list(islice(clients, ENDS_MAX)):
             if now - client.session.opened_at < CROWDED_LOGIN_S_MAX * SECOND_NS:
                 return
             client.end(ConnectionEnding.CROWDED_OUT)

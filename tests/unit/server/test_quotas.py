@@ -198,6 +198,20 @@ def test_clients_that_do_not_log_in_make_room_for_others_that_wait(
     assert (len(connected), listener.has_room()) == ((1, True) if makes_room else (3, False))
 
 
+def test_clients_that_do_not_log_in_stay_if_another_listener_alone_has_too_many() -> None:
+    clock = Clock()
+    limits = limited(listeners={"PLAINTEXT": ConnectionLimits(1)})
+    connected = Connections(ApiTable(()), NoTasks(), Turns(clock), limits)
+    plaintext, sasl = Listener("PLAINTEXT", connected), Listener("SASL", connected, sasl=sasl_listener())
+    for port, listener in enumerate((plaintext, sasl)):
+        pump = Pump()
+        pump.connection = listener(Peer(HOST, port, "::1", 9092), pump)
+    clock.now += CROWDED_LOGIN_S_MAX * SECOND_NS
+    assert not plaintext.has_room()
+    plaintext.paused()
+    assert len(connected) == 2
+
+
 def test_refused_connections_are_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     clock = Clock()
