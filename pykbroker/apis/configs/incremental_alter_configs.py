@@ -73,7 +73,9 @@ class IncrementalAlterConfigs(ApiHandler, frozen=True):
                     allowed.append(resource)
             except ApiError as error:
                 answers[key_of(resource)] = answered(resource, error.code, error.message)
-        response = await self.controller.ask(context, replace(request, resources=allowed))
+        response = IncrementalAlterConfigsResponse()
+        if allowed:  # else the level of a logger is set also while the controller is away, as in Kafka
+            response = await self.controller.ask(context, replace(request, resources=allowed))
         return now_or_later(in_order(resources, answers, response))
 
 

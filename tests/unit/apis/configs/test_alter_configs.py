@@ -269,16 +269,19 @@ def test_each_resource_is_authorized_separately(handler: Any, request_of: Reques
     ]
 
 
+class Away:
+    """A controller that does not answer."""
+
+    async def ask(self, request: Any) -> Any:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+
 @pytest.mark.parametrize(
     ("handler_of", "request_of"), [(AlterConfigs, replacing), (partial(IncrementalAlterConfigs, 1), changing)]
 )
 def test_every_resource_is_refused_if_the_controller_is_away(handler_of: Any, request_of: Request) -> None:
-    class Away:
-        async def ask(self, request: Any) -> Any:
-            raise ApiError(ErrorCode.NOT_CONTROLLER)
-
-    request = request_of((TOPIC, "a", {}), (GROUP, "g", {}))
-    later = handler_of(ControllerRequests(Away()), OWN)(context(1, NOBODY), request)
+    request = request_of((BROKER, "2", {}), (GROUP, "g", {}))
+    later = handler_of(ControllerRequests(Away()), OWN)(context(1), request)
     with pytest.raises(ApiError):
         trio.run(lambda: later.work)
     assert len(request.resources) == 2, "the response has a result for each"
@@ -331,6 +334,17 @@ async def test_the_level_of_a_logger_is_set_and_unset(client: Client, logger: lo
     assert logger.level == logging.CRITICAL
     assert await alter(client, (BROKER_LOGGER, "1", {logger.name: None})) == [ErrorCode.NONE]
     assert logger.level == logging.NOTSET
+
+
+def test_the_level_of_a_logger_is_set_while_the_controller_is_away(logger: logging.Logger) -> None:
+    request = changing((BROKER_LOGGER, "1", {logger.name: "DEBUG"}), (BROKER, "2", {}))
+    later = IncrementalAlterConfigs(1, ControllerRequests(Away()), OWN)(context(1), request)
+
+    async def answer() -> Any:
+        return gone_through(await work_of(later))
+
+    codes = [one.error_code for one in trio.run(answer).responses]
+    assert (codes, logger.level) == ([ErrorCode.NONE, ErrorCode.INVALID_REQUEST], logging.DEBUG)
 
 
 async def test_a_package_without_a_logger_of_its_own_has_a_level_for_all_of_its_loggers(client: Client) -> None:
