@@ -26,8 +26,9 @@ HANDSHAKES_MAX = 10_000
 AWAITED_MAX = 1000
 """The number of handshakes that wait for peers who have connected. One that OpenSSL has answered takes 46 KiB.
 
-When there is one more, the longest waiting one ends of the address that has the most of them: a stranger ends its own,
-and an honest peer answers within a round trip.
+When there is one more, the longest waiting one ends of the address that has the most of them: a stranger ends its own.
+An honest peer answers within a round trip, unless it opens as many connections at once. It then has to connect again
+with some of them.
 """
 LOOK_S = 1.0
 """The interval at which late handshakes are looked for."""
