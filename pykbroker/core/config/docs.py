@@ -324,6 +324,8 @@ USED = {
     "create.topic.policy.class.name": "The class that validates new topics; not loaded, see pykbroker.ignore.classes.",
     "principal.builder.class":
         "The class that determines the principal of a connection; not loaded, see pykbroker.ignore.classes.",
+    "ssl.engine.factory.class":
+        "The class that makes the engines of TLS; not loaded, see pykbroker.ignore.classes.",
 
     # pykbroker's own
     "pykbroker.client.descriptors.min":
@@ -620,7 +622,6 @@ UNUSED = {
     "sasl.server.callback.handler.class":
         "the class that checks the credentials of clients; set for one listener and mechanism.",
     "security.providers": "classes that add security algorithms to Java.",
-    "ssl.engine.factory.class": "the class that makes the engines of TLS.",
     "ssl.keymanager.algorithm": "the algorithm of Java's key manager for TLS.",
     "ssl.protocol": "the protocol with which Java creates its TLS context.",
     "ssl.provider": "the Java provider of TLS; unset means that of Java itself.",
