@@ -49,6 +49,17 @@ def console_option(sentences: str) -> Callable[[F], F]:
     )
 
 
+log_level_option = click.option(
+    "--log-level",
+    envvar="PYKBROKER_LOG_LEVEL",
+    show_envvar=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least severe level that is written to stderr.",
+)
+
+
 def address(text: str) -> Address:
     """Parse the HOST:PORT of an option."""
     try:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 import click
 
-from pykbroker.cli.parameters import TOPIC_FORM, address, console_option, set_option, topic
+from pykbroker.cli.parameters import TOPIC_FORM, address, console_option, log_level_option, set_option, topic
 from pykbroker.cli.security_options import security_options
-from pykbroker.cli.start.start import LOG_LEVELS
 from pykbroker.core.address import Address
 from pykbroker.core.config.replication import REPLICAS_DEFAULT
 
@@ -72,14 +71,7 @@ DEFAULT = "127.0.0.1:9092"
     "Serve metrics of the first broker to Prometheus at /metrics, and health checks at /healthz and /readyz. The "
     "others take the ports after it."
 )
-@click.option(
-    "--log-level",
-    envvar="PYKBROKER_LOG_LEVEL",
-    show_envvar=True,
-    type=click.Choice(LOG_LEVELS),
-    default="info",
-    show_default=True,
-)
+@log_level_option
 def cluster(
     brokers: int,
     replicas: int | None,

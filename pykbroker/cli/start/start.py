@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.parameters import TOPIC_FORM, console_option, descriptor, named_address, set_option, topic
+from pykbroker.cli.parameters import (
+    TOPIC_FORM,
+    console_option,
+    descriptor,
+    log_level_option,
+    named_address,
+    set_option,
+    topic,
+)
 from pykbroker.cli.security_options import security_options
 from pykbroker.core.address import Address
 from pykbroker.core.new_topic import NewTopic
@@ -16,7 +24,6 @@ from pykbroker.processes.pipe import PIPE_OPTION
 if TYPE_CHECKING:
     from pykbroker.core.new_user import NewUser
 
-LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 
 
@@ -93,15 +100,7 @@ LOG_FORMATS = ("text", "json")
     "KAFKA_ADVERTISED_LISTENERS, or else on 0.0.0.0:9092, unless they name listeners.",
 )
 @console_option("Serve metrics to Prometheus at /metrics, and health checks at /healthz and /readyz.")
-@click.option(
-    "--log-level",
-    envvar="PYKBROKER_LOG_LEVEL",
-    show_envvar=True,
-    type=click.Choice(LOG_LEVELS),
-    default="info",
-    show_default=True,
-    help="The least severe level that is written to stderr.",
-)
+@log_level_option
 @click.option(
     "--log-format",
     envvar="PYKBROKER_LOG_FORMAT",
